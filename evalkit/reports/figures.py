@@ -1,0 +1,326 @@
+"""Figures that are readable in light, dark, in print and at 360 px, with words for who cannot see them.
+
+Rules
+- A figure is SVG with text as text, a fixed hash salt and no date: the same data gives the same bytes.
+- Its colours are the names in `COLOURS` (after Okabe and Ito, Color Universal Design, 2008, which people with
+  any colour vision can tell apart).  The exported report turns them into CSS variables, so that axes and
+  marks follow light and dark; a colour outside the list stays as it is.
+- Colour is never the only sign: the realized scenario is hatched and labelled, groups have their own marks.
+- No figure without alternative text: `show` demands it.
+- Nothing here knows a protocol; the plots take names and numbers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from evalkit.errors import EvalkitError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+MIME = "image/svg+xml"
+
+# Each is a CSS variable ``--fig-<name>`` in the report's style sheet, which has its dark counterpart.
+COLOURS = {
+    "ink": "#1f242b",
+    "muted": "#5c6571",
+    "line": "#c9cdd3",
+    "faint": "#e9ebee",
+    "paper": "#fefefd",
+    "blue": "#0072b2",
+    "vermilion": "#d55e00",
+    "green": "#009e73",
+    "sky": "#56b4e9",
+    "purple": "#cc79a7",
+    "orange": "#e69f00",
+}
+SERIES = ("blue", "vermilion", "green", "purple", "orange", "sky")
+MARKERS = ("o", "s", "D", "^", "v", "P")
+
+# Inches.  518 CSS px wide at 14 px type: shrunk to a phone's 328 px the type is still 9 px.
+WIDTH = 5.4
+
+
+@contextlib.contextmanager
+def figure_style() -> Iterator[None]:
+    """Matplotlib's settings for the figures of a report, within the ``with`` block."""
+    import matplotlib as mpl
+    from cycler import cycler
+
+    ink, muted, line = COLOURS["ink"], COLOURS["muted"], COLOURS["line"]
+    settings: dict[str, Any] = {
+        "svg.fonttype": "none",
+        "svg.hashsalt": "evalkit",
+        "font.family": "sans-serif",
+        "font.sans-serif": ["DejaVu Sans"],  # ships with matplotlib: the same layout everywhere
+        "font.size": 10.5,
+        "axes.titlesize": 10.5,
+        "axes.titleweight": "bold",
+        "axes.titlelocation": "left",
+        "axes.labelsize": 10.5,
+        "xtick.labelsize": 9.5,
+        "ytick.labelsize": 9.5,
+        "legend.fontsize": 9.5,
+        "legend.frameon": False,
+        "figure.figsize": (WIDTH, 3.2),
+        "figure.facecolor": "none",
+        "savefig.facecolor": "none",
+        "axes.facecolor": "none",
+        "text.color": ink,
+        "axes.labelcolor": ink,
+        "axes.titlecolor": ink,
+        "axes.edgecolor": line,
+        "xtick.color": line,
+        "ytick.color": line,
+        "xtick.labelcolor": muted,
+        "ytick.labelcolor": ink,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": False,
+        "grid.color": COLOURS["faint"],
+        "axes.axisbelow": True,
+        "lines.linewidth": 1.8,
+        "hatch.linewidth": 1.0,
+        "axes.prop_cycle": cycler(color=[COLOURS[name] for name in SERIES]),
+        "figure.constrained_layout.use": True,
+    }
+    with mpl.rc_context(settings):
+        yield
+
+
+def _styled(plot: Callable[P, R]) -> Callable[P, R]:
+    """Matplotlib reads many settings late (a tick when it is made), so a whole plot is drawn in the style."""
+
+    @functools.wraps(plot)
+    def drawn(*args: P.args, **kwargs: P.kwargs) -> R:
+        with figure_style():
+            return plot(*args, **kwargs)
+
+    return drawn
+
+
+def svg(fig: Figure) -> str:
+    """The figure as SVG text: same figure, same bytes."""
+    buffer = io.StringIO()
+    with figure_style():
+        fig.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
+    return buffer.getvalue()
+
+
+def show(fig: Figure, *, alt: str, caption: str | None = None) -> None:
+    """Display the figure as SVG and close it.
+
+    alt: what the figure shows, in a sentence or two, for people who do not see it; may not be empty.
+    caption: printed below it, numbered in the report.
+    """
+    from IPython.display import display
+    from matplotlib import pyplot as plt
+
+    if not alt.strip():
+        raise EvalkitError(
+            "a figure has no alternative text",
+            expected="alt: what the figure shows, in a sentence or two",
+        )
+    # JupyterLab honours needs_background: our ink would be lost on its dark theme.
+    note: dict[str, str] = {"alt": alt.strip(), "needs_background": "light"}
+    if caption:
+        note["caption"] = caption.strip()
+    display({MIME: svg(fig), "text/plain": f"Figure: {alt.strip()}"}, metadata={MIME: note}, raw=True)
+    # An open figure would be shown a second time by the inline backend, as PNG and without alt text.
+    plt.close(fig)
+
+
+@dataclass(frozen=True)
+class CaseProbabilities:
+    """A forecast over the scenarios of one case; ``realized`` is None before the reveal."""
+
+    case: str
+    probabilities: Mapping[str, float]
+    realized: str | None = None
+
+
+@dataclass(frozen=True)
+class DimensionScore:
+    """Points that one case earned in one dimension, out of its weight."""
+
+    case: str
+    dimension: str
+    points: float
+    weight: float
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An estimate with its interval and the number of units it rests on."""
+
+    label: str
+    value: float
+    low: float
+    high: float
+    n: int | None = None
+
+
+@_styled
+def probability_bars(cases: Sequence[CaseProbabilities], ax: Axes | None = None) -> Figure:
+    """Per case one bar a scenario; a tick at the uniform probability; the realized scenario is hatched."""
+    _some(cases, "cases")
+    for case in cases:
+        if case.realized is not None and case.realized not in case.probabilities:
+            raise EvalkitError(
+                f"the realized scenario {case.realized!r} of {case.case} has no probability",
+                expected=f"one of {', '.join(case.probabilities)}",
+            )
+    count = sum(len(case.probabilities) for case in cases)
+    fig, axes = _axes(ax, height=0.55 + 0.27 * count + 0.5 * len(cases))
+    y = 0.0
+    ticks: list[float] = []
+    names: list[str] = []
+    for case in cases:
+        axes.text(
+            0, y, case.case, transform=axes.get_yaxis_transform(), va="center", ha="left", weight="bold", fontsize=10
+        )
+        y += 0.95
+        top = y - 0.45
+        for scenario, probability in case.probabilities.items():
+            real = scenario == case.realized
+            colour = COLOURS["blue"] if real or case.realized is None else COLOURS["sky"]
+            axes.barh(
+                y,
+                probability,
+                height=0.66,
+                color=COLOURS["sky"] if real else colour,
+                edgecolor=COLOURS["ink"] if real else colour,
+                linewidth=1.0 if real else 0.0,
+                hatch="////" if real else None,
+            )
+            label = f"{probability:.2f}" + ("  realized" if real else "")
+            axes.annotate(
+                label,
+                (probability, y),
+                xytext=(5, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=9.5,
+                weight="bold" if real else "normal",
+            )
+            ticks.append(y)
+            names.append(scenario)
+            y += 0.85
+        uniform = 1 / len(case.probabilities)
+        axes.plot([uniform, uniform], [top, y - 0.4], color=COLOURS["vermilion"], linewidth=1.2, linestyle=(0, (4, 2)))
+        y += 0.55
+    axes.set_yticks(ticks, names)
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylim(y - 0.45, -0.6)
+    highest = max(max(case.probabilities.values()) for case in cases)
+    axes.set_xlim(0, min(1.28, max(0.5, highest) * 1.28))
+    axes.set_xticks([tick for tick in (0, 0.2, 0.4, 0.6, 0.8, 1.0) if tick <= axes.get_xlim()[1]])
+    axes.set_xlabel("probability (dashed: uniform)")
+    axes.spines["left"].set_visible(False)
+    return fig
+
+
+@_styled
+def dimension_dots(rows: Sequence[DimensionScore], ax: Axes | None = None) -> Figure:
+    """Per dimension the points that each case earned, on a line as long as the dimension's weight."""
+    _some(rows, "rows")
+    dimensions = list(dict.fromkeys(row.dimension for row in rows))
+    cases = list(dict.fromkeys(row.case for row in rows))
+    fig, axes = _axes(ax, height=1.1 + 0.36 * len(dimensions))
+    step = min(0.2, 0.62 / max(1, len(cases)))
+    weight = {row.dimension: max(r.weight for r in rows if r.dimension == row.dimension) for row in rows}
+    for i, dimension in enumerate(dimensions):
+        axes.plot([0, weight[dimension]], [i, i], color=COLOURS["line"], linewidth=1.0, zorder=1)
+        axes.plot(
+            [weight[dimension]], [i], marker="|", markersize=11, color=COLOURS["muted"], markeredgewidth=1.4, zorder=1
+        )
+    for j, case in enumerate(cases):
+        mine = [row for row in rows if row.case == case]
+        axes.plot(
+            [row.points for row in mine],
+            [dimensions.index(row.dimension) + (j - (len(cases) - 1) / 2) * step for row in mine],
+            linestyle="none",
+            marker=MARKERS[j % len(MARKERS)],
+            color=COLOURS[SERIES[j % len(SERIES)]],
+            markersize=6.5,
+            markeredgecolor=COLOURS["paper"],
+            markeredgewidth=0.6,
+            label=case,
+            zorder=3,
+            clip_on=False,
+        )
+    axes.set_yticks(range(len(dimensions)), dimensions)
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylim(len(dimensions) - 0.4, -0.6)
+    axes.set_xlim(0, max(weight.values()) * 1.03)
+    axes.set_xlabel("points earned (bar: the dimension's weight)")
+    axes.spines["left"].set_visible(False)
+    if len(cases) > 1:
+        fig.legend(loc="outside upper left", ncols=min(3, len(cases)), handletextpad=0.2, columnspacing=1.2)
+    return fig
+
+
+@_styled
+def interval_plot(
+    rows: Sequence[Estimate], ax: Axes | None = None, *, reference: float | None = 0.0, xlabel: str = ""
+) -> Figure:
+    """Estimates with their intervals above a reference line; n stands at the right."""
+    _some(rows, "rows")
+    fig, axes = _axes(ax, height=0.9 + 0.42 * len(rows))
+    if reference is not None:
+        axes.axvline(reference, color=COLOURS["vermilion"], linewidth=1.2, linestyle=(0, (4, 2)), zorder=1)
+    for i, row in enumerate(rows):
+        axes.plot([row.low, row.high], [i, i], color=COLOURS["blue"], linewidth=2.2, solid_capstyle="butt", zorder=2)
+        axes.plot(
+            [row.value],
+            [i],
+            marker="o",
+            markersize=7.5,
+            color=COLOURS["blue"],
+            markeredgecolor=COLOURS["paper"],
+            markeredgewidth=1,
+            zorder=3,
+        )
+        if row.n is not None:
+            axes.text(
+                1.02,
+                i,
+                f"n = {row.n:,}",
+                transform=axes.get_yaxis_transform(),
+                va="center",
+                fontsize=9.5,
+                color=COLOURS["muted"],
+            )
+    axes.set_yticks(range(len(rows)), [row.label for row in rows])
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.margins(x=0.06)
+    if xlabel:
+        axes.set_xlabel(xlabel)
+    axes.spines["left"].set_visible(False)
+    return fig
+
+
+def _axes(ax: Axes | None, height: float) -> tuple[Figure, Axes]:
+    """The given axes and their figure, or new ones."""
+    if ax is not None:
+        return ax.get_figure(root=True), ax  # type: ignore[return-value]
+    from matplotlib.figure import Figure
+
+    fig = Figure(figsize=(WIDTH, height))
+    return fig, fig.add_subplot()
+
+
+def _some(items: Sequence[Any], what: str) -> None:
+    if not items:
+        raise EvalkitError(f"there are no {what} to plot", expected="at least one")

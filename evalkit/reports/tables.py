@@ -1,0 +1,212 @@
+"""Tables, metric cards, badges and notices as semantic HTML, in Jupyter and in the exported report.
+
+Rules
+- Plain values in, escaped HTML out.  Only `Html` values are taken as markup.
+- No inline styles: the report's style sheet colours them for light, dark and print.
+- Nothing is said by colour alone: a badge has words, and a notice names its kind.
+- A headline is a `Card`: value, interval, n and the convention that it was computed by, together.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from evalkit.errors import EvalkitError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Kind = Literal["info", "ok", "warn", "bad"]
+_MARKS: dict[Kind, str] = {"info": "i", "ok": "✓", "warn": "!", "bad": "✕"}
+_NOTICES: dict[Kind, str] = {"info": "Note", "ok": "Passed", "warn": "Warning", "bad": "Failed"}
+
+
+@dataclass(frozen=True)
+class Html:
+    """Trusted markup, and the text that stands for it where there is no HTML."""
+
+    markup: str
+    text: str = ""
+
+    def _repr_html_(self) -> str:
+        return self.markup
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a `Table`.
+
+    numeric: right-aligned with even figures; None decides by the values.
+    format: a format specification for numbers, such as ``.3f`` or ``+.1%``.
+    heading: each cell of the column names its row (the first column does by default).
+    """
+
+    name: str
+    numeric: bool | None = None
+    format: str | None = None
+    heading: bool | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under columns, with a caption that says what they show."""
+
+    columns: Sequence[Column | str]
+    rows: Sequence[Sequence[Any]]
+    caption: str = ""
+    note: str = ""
+    _columns: tuple[Column, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        columns = tuple(Column(c) if isinstance(c, str) else c for c in self.columns)
+        rows = tuple(tuple(row) for row in self.rows)
+        for number, row in enumerate(rows):
+            if len(row) != len(columns):
+                raise EvalkitError(
+                    f"row {number} of the table has {len(row)} cells",
+                    where=self.caption,
+                    expected=f"{len(columns)}: {', '.join(column.name for column in columns)}",
+                )
+        object.__setattr__(self, "rows", rows)
+        object.__setattr__(self, "columns", columns)
+        object.__setattr__(self, "_columns", columns)
+
+    def to_frame(self) -> pd.DataFrame:
+        import pandas as pd
+
+        rows = [[str(cell) if isinstance(cell, Html) else cell for cell in row] for row in self.rows]
+        return pd.DataFrame(rows, columns=[column.name for column in self._columns])
+
+    def _repr_html_(self) -> str:
+        numeric = [self._numeric(i, column) for i, column in enumerate(self._columns)]
+        heading = [
+            column.heading if column.heading is not None else i == 0 for i, column in enumerate(self._columns)
+        ]
+        head = "".join(
+            f'<th scope="col"{_class("num" if numeric[i] else "")}>{html.escape(column.name)}</th>'
+            for i, column in enumerate(self._columns)
+        )
+        body = "".join(
+            "<tr>"
+            + "".join(
+                self._cell(cell, column, numeric[i], heading[i])
+                for i, (cell, column) in enumerate(zip(row, self._columns, strict=True))
+            )
+            + "</tr>\n"
+            for row in self.rows
+        )
+        if not self.rows:
+            body = f'<tr><td colspan="{len(self._columns)}" class="none">no rows</td></tr>\n'
+        caption = f"<caption>{html.escape(self.caption)}</caption>\n" if self.caption else ""
+        note = f'\n<p class="table-note">{html.escape(self.note)}</p>' if self.note else ""
+        label = html.escape(self.caption or "Table", quote=True)
+        return (
+            f'<div class="table-scroll" role="region" aria-label="{label}" tabindex="0">\n'
+            f'<table class="data">\n{caption}<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n'
+            f"</table>\n</div>{note}"
+        )
+
+    def _numeric(self, index: int, column: Column) -> bool:
+        if column.numeric is not None:
+            return column.numeric
+        values = [row[index] for row in self.rows if row[index] is not None]
+        return bool(values) and all(_is_number(value) for value in values)
+
+    @staticmethod
+    def _cell(value: Any, column: Column, numeric: bool, heading: bool) -> str:
+        classes = "num" if numeric else ""
+        if value is None:
+            text, classes = "–", f"{classes} none".strip()
+        elif isinstance(value, Html):
+            text = value.markup
+        else:
+            text = html.escape(_text(value, column.format))
+        if heading:
+            return f'<th scope="row"{_class(classes)}>{text}</th>'
+        return f"<td{_class(classes)}>{text}</td>"
+
+
+@dataclass(frozen=True)
+class Card:
+    """One headline number.
+
+    interval: its uncertainty, spelled out with the level, such as ``95% interval .12 to .31``.
+    n: how many independent units it rests on.
+    note: the convention behind it (which mean, which scale, which way is better).
+    """
+
+    label: str
+    value: str
+    interval: str = ""
+    n: int | str | None = None
+    note: str = ""
+    kind: Kind | None = None
+
+
+def cards(items: Iterable[Card]) -> Html:
+    """Metric cards in a row that wraps; for the head of a report."""
+    items = list(items)
+    parts = []
+    for card in items:
+        lines = [f"<dt>{html.escape(card.label)}</dt>", f'<dd class="value">{html.escape(card.value)}</dd>']
+        if card.interval:
+            lines.append(f'<dd class="interval">{html.escape(card.interval)}</dd>')
+        if card.n is not None:
+            lines.append(f'<dd class="n"><i>n</i> = {html.escape(str(card.n))}</dd>')
+        if card.note:
+            lines.append(f'<dd class="note">{html.escape(card.note)}</dd>')
+        parts.append(f'<dl class="card{f" {card.kind}" if card.kind else ""}">{"".join(lines)}</dl>')
+    text = "; ".join(f"{card.label} {card.value}" for card in items)
+    return Html(f'<div class="cards">\n{chr(10).join(parts)}\n</div>', text)
+
+
+def badge(text: str, kind: Kind = "info") -> Html:
+    """A word in a pill, with a mark for its kind; goes into table cells too."""
+    mark = _MARKS[kind]
+    return Html(
+        f'<span class="badge {kind}"><span class="mark" aria-hidden="true">{mark}</span> '
+        f"{html.escape(text)}</span>",
+        text,
+    )
+
+
+def notice(kind: Kind, text: str | Html, *, heading: str | None = None) -> Html:
+    """A visible remark about the result.  ``text`` is escaped unless it is `Html`."""
+    title = heading or _NOTICES[kind]
+    body = text.markup if isinstance(text, Html) else html.escape(text)
+    return Html(
+        f'<div class="notice {kind}" role="note"><p class="notice-title">'
+        f'<span class="mark" aria-hidden="true">{_MARKS[kind]}</span> {html.escape(title)}</p>'
+        f'<div class="notice-body">{body}</div></div>',
+        f"{title}: {text}",
+    )
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, bool):
+        return False
+    return isinstance(value, int | float) or (
+        hasattr(value, "dtype") and getattr(value.dtype, "kind", "") in "iuf" and getattr(value, "ndim", 1) == 0
+    )
+
+
+def _text(value: Any, spec: str | None) -> str:
+    if not _is_number(value):
+        return str(value)
+    number = value.item() if hasattr(value, "item") else value
+    if isinstance(number, float) and not math.isfinite(number):
+        return "not a number" if math.isnan(number) else ("∞" if number > 0 else "−∞")
+    if spec is None:
+        spec = "," if isinstance(number, int) else (",.0f" if abs(number) >= 1000 else ".3f")
+    return format(number, spec).replace("-", "−") if number < 0 else format(number, spec)
+
+
+def _class(names: str) -> str:
+    return f' class="{names}"' if names else ""
