@@ -13,8 +13,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from evalkit.decisions.factsheet import ObservableSignal, Outcome, RealizedReturn
-from evalkit.decisions.packet import Frozen, Identifier, M, Source, Text, dump, parse
+from evalkit.decisions.factsheet import ObservableSignal, Outcome, OutcomeSource, RealizedReturn
+from evalkit.decisions.packet import Frozen, Identifier, M, Text, dump, parse
 from evalkit.errors import EvalkitError
 from evalkit.sealing import canonical_json, digest, load_canonical
 
@@ -51,7 +51,7 @@ class PartB(Frozen):
     part_b_format: Literal["evalkit/part-b/1"] = Field(alias="schema")
     case_id: Identifier
     packet_digest: str
-    sources: list[Source]
+    sources: list[OutcomeSource]
     outcomes: list[Outcome]
     observable_signals: list[ObservableSignal]
     realized_return: RealizedReturn | None = None

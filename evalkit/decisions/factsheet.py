@@ -75,6 +75,12 @@ class SheetScenario(Frozen):
     horizon: Moment
 
 
+class OutcomeSource(Source):
+    """A source of Part B: when it became known may be known to the month or year only."""
+
+    known_at: PartialDay
+
+
 class Outcome(Frozen):
     id: Identifier
     statement: Text
@@ -100,7 +106,7 @@ class RealizedReturn(Frozen):
 
 
 class SheetPartB(Frozen):
-    sources: list[Source]
+    sources: list[OutcomeSource]
     outcomes: list[Outcome]
     realized_scenario_id: Identifier
     observable_signals: list[ObservableSignal]

@@ -258,6 +258,26 @@ def _each_scenario(part: str) -> Callable[[_Subject], str]:
     return check
 
 
+def _scenarios_distinct(s: _Subject) -> str:
+    for part in ("assumptions", "falsifiers"):
+        texts = [tuple(x.statement for x in getattr(scenario, part)) for scenario in s.record.scenarios]
+        if len(set(texts)) < len(texts):
+            return f"two scenarios have the same {part}"
+    return ""
+
+
+def _sides_differ(s: _Subject) -> str:
+    fresh = set(s.record.strongest_rejected_alternative.cites) - set(s.record.selected_alternative.cites)
+    return "" if s.of_kind(fresh, EVIDENCE) else "its case cites nothing that the selection does not"
+
+
+def _thresholds(s: _Subject) -> str:
+    vague = [i for i in s.record.indicators if not re.search(r"\d", i.threshold)]
+    if not s.record.indicators:
+        return "no indicator"
+    return f"{len(vague)} threshold(s) without a number or date" if vague else ""
+
+
 def _both_kinds(s: _Subject) -> str:
     c = s.record.commitments
     return "" if c.reversible and c.irreversible else "one of the two lists is empty"
@@ -293,11 +313,13 @@ def _kill_rules(s: _Subject) -> str:
     bad = [
         k
         for k in s.record.reversal_conditions
-        if any(is_placeholder(x, short=True) for x in (k.evidence, k.time_allowed)) or is_placeholder(k.action)
+        if is_placeholder(k.evidence, short=True)
+        or is_placeholder(k.action)
+        or not re.search(r"\d", k.time_allowed)
     ]
     if not s.record.reversal_conditions:
         return "no reversal condition"
-    return f"{len(bad)} not timed or without action" if bad else ""
+    return f"{len(bad)} without evidence, action, or a dated or counted time" if bad else ""
 
 
 def _reversible_by_evidence(s: _Subject) -> str:
@@ -336,6 +358,7 @@ CHECKS: dict[str, Callable[[_Subject], str]] = {
     "unit-differs": _unit_differs,
     "alternatives-valid": _clear(Blocker.ALTERNATIVE_REFERENCE_INVALID),
     "case-for-rejected": _case_for_rejected,
+    "sides-differ": _sides_differ,
     "disconfirming-cited": _disconfirming_cited,
     "disconfirming-fresh": _disconfirming_fresh,
     "parts-complete": _liquidity_parts,
@@ -345,10 +368,12 @@ CHECKS: dict[str, Callable[[_Subject], str]] = {
     "no-certainty": _no_certainty,
     "assumptions-visible": _each_scenario("assumptions"),
     "falsifiers-practical": _each_scenario("falsifiers"),
+    "scenarios-distinct": _scenarios_distinct,
     "both-kinds": _both_kinds,
     "gates-stated": _gates,
     "apart": _apart,
     "indicators-operational": _indicators,
+    "thresholds-measurable": _thresholds,
     "kill-rules-timed": _kill_rules,
     "reversible-by-evidence": _reversible_by_evidence,
     "abstains": _clear(Blocker.VALUATION_ABSTENTION_REQUIRED),
@@ -374,6 +399,8 @@ def uncited_numbers(record: DecisionRecord, packet: Packet) -> list[tuple[str, s
         )
     )
     cites = dict(citations(record))
+    # a ranked gap cites by its id
+    cites |= {f"missing_evidence[{n}]": [g.missing_evidence_id] for n, g in enumerate(record.missing_evidence)}
     loose = []
     for where, text in prose(record):
         holder = where

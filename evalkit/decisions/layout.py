@@ -1,0 +1,56 @@
+"""Where things lie in a decision run, and how they are read.
+
+::
+
+    RUN/plan.json  plan.dsse.json            the precommit and its attestation
+    RUN/part-a/<case>/…                      the frozen evidence
+    RUN/instructions/…                       prompt template, response schema, rubric
+    RUN/model/replay.json                    only where the model is a replay
+    RUN/sealed/*.sealed                      catalog, mapping, Part B: ciphertext
+    RUN/journal.jsonl                        copy of the ledger's segment
+    RUN/ex-ante/run.json  run.dsse.json      after evaluate --write-run
+    RUN/reveal/calibration.json  …dsse.json  after reveal --write-calibration
+
+Everything below RUN but report.html and the notebook's own files is attested, directly or by a digest in
+the plan.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from evalkit.errors import Binding, BindingError
+
+EX_ANTE = "ex-ante"
+EX_ANTE_FILE = "run.json"
+REVEAL = "reveal"
+REVEAL_FILE = "calibration.json"
+JOURNAL = "journal.jsonl"
+INSTRUCTIONS = ("prompt.md", "response.schema.json", "rubric.json")
+
+
+def sealed_file(kind: str) -> str:
+    return f"sealed/{kind}.sealed"
+
+
+def read_bound(run_dir: Path, name: str, binding: Binding) -> bytes:
+    """Read a regular file of a run, following no link.
+
+    An absent or irregular file fails its binding.  What was read is compared with a digest by the
+    caller, and no path is opened twice: there is no moment between check and use.
+    """
+    path = run_dir / name
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(fd, "rb") as stream:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise OSError(0, "it is no regular file")
+            return stream.read()
+    except OSError as error:
+        raise BindingError(
+            binding, f"cannot read {name} ({error.strerror})", where=str(run_dir),
+            expected="the run folder as `evalkit decisions precommit` made it",
+            do="restore the file, or start a new run",
+        ) from None  # fmt: skip

@@ -1,0 +1,39 @@
+"""A provider that is a Python function in this process: it gets the prompt bytes and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from evalkit.models.provider import ProviderError, Request, Response
+from evalkit.sealing import canonical_json, digest
+
+
+class CallableProvider:
+    """Wrap ``function(prompt: bytes) -> bytes``.  ``name`` and ``version`` identify it in a plan."""
+
+    def __init__(self, function: Callable[[bytes], bytes], *, name: str, version: str) -> None:
+        self._function = function
+        self._name = name
+        self._version = version
+
+    def configuration(self) -> dict[str, Any]:
+        return {"adapter": "callable", "model": self._name, "version": self._version}
+
+    def complete(self, request: Request) -> Response:
+        text = self._function(request.prompt)
+        if type(text) is not bytes:
+            raise ProviderError(
+                "malformed", f"{self._name} returned {type(text).__name__}", where="local function",
+                expected="bytes", do="encode the answer",
+            )  # fmt: skip
+        model = f"{self._name}/{self._version}"
+        prompt = digest(request.prompt)
+        return Response(
+            text=text,
+            requested_model=model,
+            served_model=model,
+            transmitted_prompt_digest=prompt,
+            request_digest=digest(canonical_json({"model": model, "prompt": prompt})),
+            body_digest=digest(text),
+        )

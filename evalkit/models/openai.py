@@ -1,0 +1,144 @@
+"""OpenAI-compatible chat completions over HTTP (hosted services, vLLM, Ollama, llama.cpp servers).
+
+One POST a call, no retry, no streaming, redirects refused, proxies and ``.netrc`` of the environment not
+used.  The API key comes from an environment variable that is named, never given: the plan records the
+name.  The digest of a request covers method, URL and body; the authorization header is not part of it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from evalkit.errors import EvalkitError
+from evalkit.models.provider import ProviderError, Request, Response
+from evalkit.sealing import canonical_json, digest
+
+DEFAULT_BASE_URL = "https://api.openai.com/v1"
+
+
+class OpenAIProvider:
+    """Provider for ``POST {base_url}/chat/completions`` with a strict JSON schema.
+
+    ``timeout`` is in seconds, for the whole answer; ``max_output_tokens`` limits the answer.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str = DEFAULT_BASE_URL,
+        api_key_variable: str = "OPENAI_API_KEY",
+        temperature: str = "0",
+        max_output_tokens: int = 16_000,
+        timeout: int = 600,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        if not base_url.startswith(("http://", "https://")):
+            raise EvalkitError(
+                f"{base_url!r} is no base URL", where="--base-url", expected="http:// or https://",
+                do="give the service's address up to and including /v1",
+            )  # fmt: skip
+        self._model = model
+        self._base_url = base_url.rstrip("/")
+        self._api_key_variable = api_key_variable
+        self._temperature = temperature
+        self._max_output_tokens = max_output_tokens
+        self._timeout = timeout
+        self._environ = os.environ if environ is None else environ
+
+    def configuration(self) -> dict[str, Any]:
+        return {
+            "adapter": "openai",
+            "model": self._model,
+            "base_url": self._base_url,
+            "api_key_variable": self._api_key_variable,
+            "temperature": self._temperature,
+            "max_output_tokens": self._max_output_tokens,
+            "timeout_seconds": self._timeout,
+        }
+
+    def complete(self, request: Request) -> Response:
+        import httpx2
+
+        url = f"{self._base_url}/chat/completions"
+        body = canonical_json(self._body(request))
+        headers = {"content-type": "application/json", "accept": "application/json"}
+        key = self._environ.get(self._api_key_variable, "")
+        if key:
+            headers["authorization"] = f"Bearer {key}"
+        try:
+            with httpx2.Client(timeout=self._timeout, follow_redirects=False, trust_env=False) as client:
+                answer = client.post(url, content=body, headers=headers)
+                data = answer.content
+        except httpx2.TimeoutException:
+            raise self._error("timeout", f"no answer within {self._timeout} s", url) from None
+        except httpx2.HTTPError as error:
+            raise self._error("transport", f"{type(error).__name__}: {error}", url) from None
+        if answer.status_code != 200:
+            raise self._error("status", f"HTTP status {answer.status_code}", url)
+        text, served, usage = self._read(data, url)
+        return Response(
+            text=text,
+            requested_model=self._model,
+            served_model=served,
+            transmitted_prompt_digest=digest(request.prompt),
+            request_digest=digest(b"POST " + url.encode() + b"\n" + body),
+            body_digest=digest(data),
+            usage=usage,
+        )
+
+    def _body(self, request: Request) -> dict[str, Any]:
+        try:
+            content = request.prompt.decode()
+        except UnicodeDecodeError:
+            raise self._error("malformed", "the prompt is not UTF-8", "prompt") from None
+        body: dict[str, Any] = {
+            "model": self._model,
+            "messages": [{"role": "user", "content": content}],
+            "temperature": float(self._temperature),
+            "max_tokens": self._max_output_tokens,
+            "n": 1,
+            "stream": False,
+        }
+        if request.response_schema is not None:
+            body["response_format"] = {
+                "type": "json_schema",
+                "json_schema": {
+                    "name": "response",
+                    "strict": True,
+                    "schema": dict(request.response_schema),
+                },
+            }
+        return body
+
+    def _read(self, data: bytes, url: str) -> tuple[bytes, str, dict[str, int]]:
+        import json
+
+        try:
+            value = json.loads(data)
+            choice = value["choices"][0]
+            message = choice["message"]
+            refusal, content = message.get("refusal"), message.get("content")
+            served = str(value.get("model", ""))
+            usage = {
+                k: v for k, v in (value.get("usage") or {}).items() if type(v) is int and v < 2**53
+            }
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+            raise self._error("malformed", "the answer is not a chat completion", url) from None
+        if refusal:
+            raise self._error("refusal", "the model refused", url)
+        if choice.get("finish_reason") == "length":
+            raise self._error("truncated", "the answer was cut at the output limit", url)
+        if type(content) is not str:
+            raise self._error("malformed", "the answer has no text", url)
+        return content.encode("utf-8", "surrogatepass"), served, usage
+
+    def _error(self, kind: str, what: str, where: str) -> ProviderError:
+        return ProviderError(
+            kind, f"{self._model}: {what}", where=where,
+            expected="one chat completion (HTTP 200) with a text answer",
+            do=f"check --base-url, the model's name and the key in ${self._api_key_variable};"
+            " the attempt stays in the ledger",
+        )  # fmt: skip
