@@ -1,1 +1,48 @@
-"""To be written."""
+"""Sealed decisions: freeze the evidence, capture the decision, score the process, sign, then reveal.
+
+The flow is `precommit` (instructor), `evaluate` (agent's side), `reveal`, and `verify_run` for anybody.
+Process score and calibration are two results; nothing combines them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from evalkit.decisions.blockers import Blocker as Blocker
+    from evalkit.decisions.calibration import Calibration as Calibration
+    from evalkit.decisions.calibration import reveal as reveal
+    from evalkit.decisions.configuration import configure as configure
+    from evalkit.decisions.evaluation import Evaluation as Evaluation
+    from evalkit.decisions.evaluation import evaluate as evaluate
+    from evalkit.decisions.importing import import_cases as import_cases
+    from evalkit.decisions.packet import Packet as Packet
+    from evalkit.decisions.plan import Precommit as Precommit
+    from evalkit.decisions.precommitment import new_run_id as new_run_id
+    from evalkit.decisions.precommitment import precommit as precommit
+    from evalkit.decisions.record import DecisionRecord as DecisionRecord
+    from evalkit.decisions.verification import verify_run as verify_run
+
+_HOME = {
+    "Blocker": "blockers",
+    "configure": "configuration",
+    "Evaluation": "evaluation",
+    "evaluate": "evaluation",
+    "import_cases": "importing",
+    "Packet": "packet",
+    "Precommit": "plan",
+    "new_run_id": "precommitment",
+    "precommit": "precommitment",
+    "DecisionRecord": "record",
+    "Calibration": "calibration",
+    "reveal": "calibration",
+    "verify_run": "verification",
+}
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)

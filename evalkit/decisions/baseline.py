@@ -183,9 +183,7 @@ def _record(packet: Packet) -> dict[str, Any]:
         "confidence": {
             "level": "low",
             "basis": "A fixed rule wrote this record; it weighs signs and words, not meaning.",
-            "unquantifiable": [
-                _said(f"Not quantified: {_text_of(packet, gap)}", [gap]) for gap in gaps[:3]
-            ],
+            "unquantifiable": [_said(f"Not quantified: {_text_of(packet, gap)}", [gap]) for gap in gaps[:3]],
         },
         "valuation": {
             "abstain": True,
@@ -258,16 +256,29 @@ def _liquidity(packet: Packet, gaps: list[str], key: list[str]) -> dict[str, Any
     def matching(pattern: str) -> dict[str, Any]:
         """Items whose own text speaks of it; otherwise an honest, cited unknown."""
         hits = [
-            i for i in items if re.search(pattern, f"{i.item} {i.restriction} {i.accessibility}", re.IGNORECASE)
+            i
+            for i in items
+            if re.search(pattern, f"{i.item} {i.restriction} {i.accessibility}", re.IGNORECASE)
         ]
         if not hits:
             return _said("unknown", gaps[:1])
         return _said(" ".join(f"{i.item}: {i.restriction}" for i in hits), [i.id for i in hits])
 
     if not items:
-        unknown = {name: _said("unknown", gaps[:1]) for name in (
-            "accessible", "restrictions", "entity_location", "covenants", "collateral", "settlement_time")}  # fmt: skip
-        return unknown | {"stressed_uses": _said("Results like those on record would have to be paid for.", key)}
+        unknown = {
+            name: _said("unknown", gaps[:1])
+            for name in (
+                "accessible",
+                "restrictions",
+                "entity_location",
+                "covenants",
+                "collateral",
+                "settlement_time",
+            )
+        }
+        return unknown | {
+            "stressed_uses": _said("Results like those on record would have to be paid for.", key)
+        }
     return {
         "accessible": _said(" ".join(f"{i.item}: {i.accessibility}" for i in items), ids + facts),
         "restrictions": _said(" ".join(f"{i.item}: {i.restriction}" for i in items), ids),

@@ -80,9 +80,37 @@ _DECISIVE = re.compile(
 )
 
 _PLACEHOLDERS = frozenset(
-    "tbd tba todo na none null nil placeholder unknown lorem ipsum xxx string text example same ditto "
-    "various etc pending statement to_be_determined not_applicable see_above see_below as_above "
-    "not_available fill_in lorem_ipsum".split()
+    [
+        "tbd",
+        "tba",
+        "todo",
+        "na",
+        "none",
+        "null",
+        "nil",
+        "placeholder",
+        "unknown",
+        "lorem",
+        "ipsum",
+        "xxx",
+        "string",
+        "text",
+        "example",
+        "same",
+        "ditto",
+        "various",
+        "etc",
+        "pending",
+        "statement",
+        "to_be_determined",
+        "not_applicable",
+        "see_above",
+        "see_below",
+        "as_above",
+        "not_available",
+        "fill_in",
+        "lorem_ipsum",
+    ]
 )
 #: fields in which a word or two can be a complete answer
 _SHORT = frozenset({"source", "threshold", "cadence", "owner", "time_allowed", "evidence", "definition"})
@@ -99,9 +127,16 @@ _VALUES = re.compile(
 def find_blockers(record: DecisionRecord, packet: Packet) -> list[Finding]:
     """All findings on a parsed record, in the order of the blocker codes."""
     finders = (
-        _coordinates, _references, _citations, _alternatives, _scenarios, _financial, _kinds,
-        _complete, _valuation,
-    )  # fmt: skip
+        _coordinates,
+        _references,
+        _citations,
+        _alternatives,
+        _scenarios,
+        _financial,
+        _kinds,
+        _complete,
+        _valuation,
+    )
     found = [finding for finder in finders for finding in finder(record, packet)]
     order = list(Blocker)
     return sorted(found, key=lambda f: order.index(f.code))
@@ -109,9 +144,7 @@ def find_blockers(record: DecisionRecord, packet: Packet) -> list[Finding]:
 
 def unreadable(problem: str) -> list[Finding]:
     """The finding on a response that is no decision record at all."""
-    return [
-        Finding(code=Blocker.REQUIRED_DECISION_RECORD_INCOMPLETE, where="response", what=problem)
-    ]
+    return [Finding(code=Blocker.REQUIRED_DECISION_RECORD_INCOMPLETE, where="response", what=problem)]
 
 
 def _coordinates(record: DecisionRecord, packet: Packet) -> Iterator[Finding]:
@@ -125,9 +158,10 @@ def _coordinates(record: DecisionRecord, packet: Packet) -> Iterator[Finding]:
     ):
         if value != expected:
             yield Finding(
-                code=Blocker.DECISION_COORDINATES_MISMATCH, where=f"coordinates.{field}",
+                code=Blocker.DECISION_COORDINATES_MISMATCH,
+                where=f"coordinates.{field}",
                 what=f"{value!r} is not the packet's {expected!r}",
-            )  # fmt: skip
+            )
 
 
 def _references(record: DecisionRecord, packet: Packet) -> Iterator[Finding]:
@@ -136,22 +170,26 @@ def _references(record: DecisionRecord, packet: Packet) -> Iterator[Finding]:
         where = f"financial_reconstruction[{index}]"
         cited += [(f"{where}.fact_id", line.fact_id)]
         cited += [(f"{where}.source_ids", s) for s in line.source_ids]
-    cited += [(f"missing_evidence[{n}]", g.missing_evidence_id) for n, g in enumerate(record.missing_evidence)]
+    cited += [
+        (f"missing_evidence[{n}]", g.missing_evidence_id) for n, g in enumerate(record.missing_evidence)
+    ]
     for where, target in cited:
         if target not in packet.kinds:
             yield Finding(
-                code=Blocker.UNKNOWN_PART_A_REFERENCE, where=where,
+                code=Blocker.UNKNOWN_PART_A_REFERENCE,
+                where=where,
                 what=f"{target!r} is no record of Part A",
-            )  # fmt: skip
+            )
 
 
 def _citations(record: DecisionRecord, packet: Packet) -> Iterator[Finding]:
     for where, ids in citations(record):
         if not ids:
             yield Finding(
-                code=Blocker.MATERIAL_ASSERTION_UNCITED, where=where,
+                code=Blocker.MATERIAL_ASSERTION_UNCITED,
+                where=where,
                 what="it cites no Part A record (the record's own materiality flag is not read)",
-            )  # fmt: skip
+            )
 
 
 def _alternatives(record: DecisionRecord, packet: Packet) -> Iterator[Finding]:
@@ -219,9 +257,10 @@ def _financial(record: DecisionRecord, packet: Packet) -> Iterator[Finding]:
         if fact is None:
             if kind is not None:
                 yield Finding(
-                    code=Blocker.EPISTEMIC_REFERENCE_INVALID, where=where,
+                    code=Blocker.EPISTEMIC_REFERENCE_INVALID,
+                    where=where,
                     what=f"{line.fact_id} is a {kind}, not a fact, claim or estimate",
-                )  # fmt: skip
+                )
             continue
         bound.add(fact.id)
         yield from _line(line, fact, kind or "", cutoff, where)
@@ -268,23 +307,26 @@ def _line(line: FinancialLine, fact: Fact, kind: str, cutoff: str, where: str) -
         yield _unbound(where, f"{', '.join(wrong)} differ from {fact.id}")
     if late_vintage or not not_after(fact.known_at, cutoff):
         yield Finding(
-            code=Blocker.FINANCIAL_VINTAGE_AFTER_CUTOFF, where=where,
+            code=Blocker.FINANCIAL_VINTAGE_AFTER_CUTOFF,
+            where=where,
             what=f"known {line.known_at}, after the cutoff {cutoff}",
-        )  # fmt: skip
+        )
     guidance = fact.forward_looking and kind != "fact" and line.status == "forward_looking"
     ends_late = late_period or not not_after(fact.period.end, cutoff)
     if ends_late and not (guidance and period is not None and period.end == fact.period.end):
         yield Finding(
-            code=Blocker.FINANCIAL_PERIOD_AFTER_CUTOFF, where=where,
+            code=Blocker.FINANCIAL_PERIOD_AFTER_CUTOFF,
+            where=where,
             what=f"the period ends {period.end if period else fact.period.end}, after the cutoff {cutoff},"
             " and it is not marked as a forward-looking claim or estimate",
-        )  # fmt: skip
+        )
     if set(line.source_ids) != set(fact.source_ids) or not fact.source_ids:
         yield Finding(
-            code=Blocker.SOURCE_LINEAGE_INCOMPLETE, where=where,
+            code=Blocker.SOURCE_LINEAGE_INCOMPLETE,
+            where=where,
             what=f"{fact.id} rests on {', '.join(fact.source_ids) or 'no source'}; the line names"
             f" {', '.join(line.source_ids) or 'none'}",
-        )  # fmt: skip
+        )
 
 
 def _not_after(text: str, cutoff: str) -> bool:

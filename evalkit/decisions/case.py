@@ -75,7 +75,8 @@ def read_part_a(folder: Path) -> PartA:
             data[name] = (folder / name).read_bytes()
         except OSError as error:
             raise EvalkitError(
-                f"Part A has no readable {name} ({error.strerror})", where=str(folder),
+                f"Part A has no readable {name} ({error.strerror})",
+                where=str(folder),
                 expected=", ".join(PART_A_FILES),
                 do="name a folder made by `evalkit decisions import`",
             ) from None
@@ -138,7 +139,8 @@ def verify_part_a(part: PartA, *, accepted_warnings: list[str]) -> Verification:
     if reasons:
         raise Blocked(
             f"case {packet.case_id} does not verify: " + "; ".join(reasons),
-            where="part-a", expected="the evidence as it was frozen, passing its quality control",
+            where="part-a",
+            expected="the evidence as it was frozen, passing its quality control",
             do="import the case again, or accept exactly the warnings it has",
         )
     return Verification(
@@ -151,4 +153,3 @@ def verify_part_a(part: PartA, *, accepted_warnings: list[str]) -> Verification:
         checks_passed=[c.id for c in qc.checks],
         warnings_accepted=sorted(accepted_warnings),
     )
-

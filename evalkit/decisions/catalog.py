@@ -1,7 +1,7 @@
 """The instructor's side of a folder of cases: catalog, episodes, Part B and calibration mapping.
 
-Only `evalkit.decisions.precommit` (sealing) and `evalkit.decisions.importing` (making) read these from
-disk, and only `evalkit.decisions.reveal` reads them again, out of sealed packets.  Roles (favorable,
+Only `evalkit.decisions.precommitment` (sealing) and `evalkit.decisions.importing` (making) read these from
+disk, and only `evalkit.decisions.calibration` reads them again, out of sealed packets.  Roles (favorable,
 unfavorable) live in the catalog and nowhere else; which scenario was realized lives in the mapping and
 nowhere else.
 """
@@ -98,8 +98,10 @@ class Catalog(Frozen):
             if case.case_id == case_id:
                 return case
         raise EvalkitError(
-            f"the catalog has no case {case_id}", where=CATALOG,
-            expected=", ".join(c.case_id for c in self.cases), do="import the case",
+            f"the catalog has no case {case_id}",
+            where=CATALOG,
+            expected=", ".join(c.case_id for c in self.cases),
+            do="import the case",
         )
 
     def pair(self, pair_id: str) -> Pair:
@@ -107,8 +109,10 @@ class Catalog(Frozen):
             if pair.pair_id == pair_id:
                 return pair
         raise EvalkitError(
-            f"the catalog has no pair {pair_id!r}", where=CATALOG,
-            expected=", ".join(p.pair_id for p in self.pairs), do="name one of these with --pair",
+            f"the catalog has no pair {pair_id!r}",
+            where=CATALOG,
+            expected=", ".join(p.pair_id for p in self.pairs),
+            do="name one of these with --pair",
         )
 
 
@@ -132,13 +136,12 @@ class Mapping(Frozen):
         absent = [c for c in case_ids if c not in self.cases]
         if absent:
             raise EvalkitError(
-                f"the calibration mapping has no entry for {', '.join(absent)}", where=MAPPING,
+                f"the calibration mapping has no entry for {', '.join(absent)}",
+                where=MAPPING,
                 expected="one realized scenario per case, fixed before the precommit",
                 do="import the cases again",
             )
-        return Mapping(
-            schema="evalkit/calibration-mapping/1", cases={c: self.cases[c] for c in case_ids}
-        )
+        return Mapping(schema="evalkit/calibration-mapping/1", cases={c: self.cases[c] for c in case_ids})
 
 
 def read(model: type[M], path: Path) -> tuple[M, bytes]:
@@ -147,8 +150,10 @@ def read(model: type[M], path: Path) -> tuple[M, bytes]:
         data = path.read_bytes()
     except OSError as error:
         raise EvalkitError(
-            f"cannot read {path.name} ({error.strerror})", where=str(path),
-            expected="a folder of cases made by `evalkit decisions import`", do="name that folder",
+            f"cannot read {path.name} ({error.strerror})",
+            where=str(path),
+            expected="a folder of cases made by `evalkit decisions import`",
+            do="name that folder",
         ) from None
     return parse(model, load_canonical(data), where=str(path)), data
 
@@ -157,11 +162,15 @@ def check_part_b(part_b: PartB, teaching_note: bytes, *, packet_digest: str, whe
     """Part B must speak of this packet and carry this teaching note."""
     if part_b.packet_digest != packet_digest:
         raise EvalkitError(
-            "Part B was written for another packet", where=where, expected=packet_digest,
+            "Part B was written for another packet",
+            where=where,
+            expected=packet_digest,
             do="import the case again",
         )
     if digest(teaching_note) != part_b.teaching_note_digest:
         raise EvalkitError(
-            "the teaching note is not the one that Part B binds", where=where,
-            expected=part_b.teaching_note_digest, do="import the case again",
+            "the teaching note is not the one that Part B binds",
+            where=where,
+            expected=part_b.teaching_note_digest,
+            do="import the case again",
         )

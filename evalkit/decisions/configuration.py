@@ -43,24 +43,30 @@ def configure(
     if replay is not None:
         if model is not None or base_url is not None:
             raise EvalkitError(
-                "--replay and --model exclude each other", where="model", expected="one of the two",
+                "--replay and --model exclude each other",
+                where="model",
+                expected="one of the two",
                 do="leave one out",
-            )  # fmt: skip
+            )
         data = replay_bytes(replay)
         return Model(ReplayProvider(data).configuration(), data)
     if model is None or model == BASELINE:
         if base_url is not None:
             raise EvalkitError(
-                "--base-url goes with --model openai:NAME", where="--base-url",
-                expected="a model that is called over HTTP", do="name the model",
-            )  # fmt: skip
+                "--base-url goes with --model openai:NAME",
+                where="--base-url",
+                expected="a model that is called over HTTP",
+                do="name the model",
+            )
         return Model(_baseline().configuration())
     adapter, _, name = model.partition(":")
     if adapter != "openai" or not name:
         raise EvalkitError(
-            f"{model!r} is no model", where="--model", expected="baseline, or openai:NAME",
+            f"{model!r} is no model",
+            where="--model",
+            expected="baseline, or openai:NAME",
             do="for a service that speaks the OpenAI protocol: --model openai:NAME --base-url URL",
-        )  # fmt: skip
+        )
     from evalkit.models.openai import DEFAULT_BASE_URL, OpenAIProvider
 
     provider = OpenAIProvider(
@@ -97,9 +103,10 @@ def provider_for(model: Model) -> Provider:
         raise BindingError(
             Binding.CONFIGURATION,
             f"the plan seals model {wanted}, and this installation builds {built.configuration()}",
-            where="plan.json", expected="the sealed configuration",
+            where="plan.json",
+            expected="the sealed configuration",
             do="use the version of evalkit that the plan names",
-        )  # fmt: skip
+        )
     return built
 
 
@@ -116,19 +123,24 @@ def replay_bytes(path: Path) -> bytes:
         value = load_strict(path.read_bytes())
     except OSError as error:
         raise EvalkitError(
-            f"cannot read {path.name} ({error.strerror})", where=str(path),
-            expected="a replay file or a run's ex-ante/run.json", do="check the path",
-        ) from None  # fmt: skip
+            f"cannot read {path.name} ({error.strerror})",
+            where=str(path),
+            expected="a replay file or a run's ex-ante/run.json",
+            do="check the path",
+        ) from None
     if isinstance(value, dict) and value.get("phase") == "ex_ante_scored":
         try:
             records = [
                 Recorded(c["prompt_digest"], c["response"]["raw"], c["trace"]["served_model"])
                 for c in value["cases"]
+                if c["response"]["raw_encoding"] == "utf-8"
             ]
         except (KeyError, TypeError):
             raise EvalkitError(
-                "this is no complete ex-ante run", where=str(path), expected="the run.json of a run",
+                "this is no complete ex-ante run",
+                where=str(path),
+                expected="the run.json of a run",
                 do="pass it unchanged",
-            ) from None  # fmt: skip
+            ) from None
         return replay_file(records)
     return replay_file(read_replay(value, where=str(path)))

@@ -63,9 +63,9 @@ def convert(
     sheet: FactSheet, *, partner: str, frozen_at: str, file_name: str, file_digest: str
 ) -> ImportedCase:
     """Convert one fact sheet (pure).  Raises `EvalkitError` where the sheet contradicts itself."""
-    renamed = {
-        s.id: content_id("scenario", s.description, s.horizon) for s in sheet.scenarios
-    } | {a.id: content_id("alternative", a.description) for a in sheet.decision.alternatives}
+    renamed = {s.id: content_id("scenario", s.description, s.horizon) for s in sheet.scenarios} | {
+        a.id: content_id("alternative", a.description) for a in sheet.decision.alternatives
+    }
     _distinct(renamed, sheet.case_id)
     packet = _packet(sheet, renamed)
     report = render(packet).encode()
@@ -73,7 +73,8 @@ def convert(
     if not qc.passed:
         raise EvalkitError(
             f"case {sheet.case_id} does not pass quality control: {'; '.join(qc.failures())}",
-            where=file_name, expected="evidence known by the cutoff whose references resolve",
+            where=file_name,
+            expected="evidence known by the cutoff whose references resolve",
             do="correct the records named",
         )
     packet_bytes = packet.to_json()
@@ -148,14 +149,19 @@ def import_cases(sheets: list[Path], pairs: Path, out: Path, *, frozen_at: str) 
     by_id = {sheet.case_id: sheet for _, _, sheet in loaded}
     if len(by_id) != len(loaded):
         raise EvalkitError(
-            "two fact sheets have the same case_id", where=", ".join(str(p) for p in sheets),
-            expected="one sheet a case", do="leave one of them out",
+            "two fact sheets have the same case_id",
+            where=", ".join(str(p) for p in sheets),
+            expected="one sheet a case",
+            do="leave one of them out",
         )
     partners, roles = _roles(pair_list, by_id, str(pairs))
     cases = [
         convert(
-            sheet, partner=partners[sheet.case_id], frozen_at=frozen_at,
-            file_name=path.name, file_digest=digest(data),
+            sheet,
+            partner=partners[sheet.case_id],
+            frozen_at=frozen_at,
+            file_name=path.name,
+            file_digest=digest(data),
         )
         for path, data, sheet in loaded
     ]
@@ -167,9 +173,7 @@ def import_cases(sheets: list[Path], pairs: Path, out: Path, *, frozen_at: str) 
             for c in cases
         ],
         pairs=[
-            Pair(**p.model_dump(exclude={"files"}))
-            for p in pair_list.pairs
-            if p.favorable_case_id in by_id
+            Pair(**p.model_dump(exclude={"files"})) for p in pair_list.pairs if p.favorable_case_id in by_id
         ],
     )
     mapping = Mapping(
@@ -202,8 +206,10 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise EvalkitError(
-            f"cannot read {path.name} ({error.strerror})", where=str(path),
-            expected="a JSON file", do="check the path",
+            f"cannot read {path.name} ({error.strerror})",
+            where=str(path),
+            expected="a JSON file",
+            do="check the path",
         ) from None
 
 
@@ -215,7 +221,8 @@ def _distinct(renamed: dict[str, str], case_id: str) -> None:
     if len(set(renamed.values())) != len(renamed):
         raise EvalkitError(
             f"case {case_id} has two scenarios or two alternatives with the same text",
-            where="scenarios, decision.alternatives", expected="each one different",
+            where="scenarios, decision.alternatives",
+            expected="each one different",
             do="merge them or say how they differ",
         )
 
@@ -226,9 +233,7 @@ def _packet(sheet: FactSheet, renamed: dict[str, str]) -> Packet:
         numbers[_LISTS[fact.kind]].append(_fact(fact))
 
     def by_content(records: list[Any]) -> list[dict[str, Any]]:
-        return sorted(
-            ({**dump(r), "id": renamed[r.id]} for r in records), key=lambda r: str(r["id"])
-        )
+        return sorted(({**dump(r), "id": renamed[r.id]} for r in records), key=lambda r: str(r["id"]))
 
     d = sheet.decision
     value = {
@@ -248,8 +253,14 @@ def _packet(sheet: FactSheet, renamed: dict[str, str]) -> Packet:
     } | {
         name: [dump(r) for r in getattr(sheet, name)]
         for name in (
-            "sources", "assumptions", "judgments", "conflicts", "unknowns", "missing_evidence",
-            "liquidity", "tables",
+            "sources",
+            "assumptions",
+            "judgments",
+            "conflicts",
+            "unknowns",
+            "missing_evidence",
+            "liquidity",
+            "tables",
         )
     }
     _no_old_ids(value, renamed, sheet.case_id)
@@ -260,7 +271,9 @@ def _fact(fact: SheetFact) -> dict[str, Any]:
     out: dict[str, Any] = dump(fact)
     del out["kind"]
     return out | {
-        "unit": fact.unit, "currency": fact.currency, "forward_looking": fact.forward_looking,
+        "unit": fact.unit,
+        "currency": fact.currency,
+        "forward_looking": fact.forward_looking,
         "single_sourced": fact.single_sourced,
     }
 
@@ -271,7 +284,8 @@ def _no_old_ids(value: dict[str, Any], renamed: dict[str, str], case_id: str) ->
     named = [i for i in renamed if re.search(rf"(?<![\w.-]){re.escape(i)}(?![\w-])", text)]
     if named:
         raise EvalkitError(
-            f"texts of case {case_id} name {', '.join(sorted(named))}", where="Part A free text",
+            f"texts of case {case_id} name {', '.join(sorted(named))}",
+            where="Part A free text",
             expected="scenarios and alternatives are described, not named by id",
             do="describe them in words: their ids are replaced on import",
         )
@@ -295,7 +309,8 @@ def _check_part_b(sheet: FactSheet, packet: Packet, renamed: dict[str, str]) -> 
     ]
     if problems:
         raise EvalkitError(
-            f"part_b of case {sheet.case_id} does not hold: {'; '.join(problems)}", where="part_b",
+            f"part_b of case {sheet.case_id} does not hold: {'; '.join(problems)}",
+            where="part_b",
             expected="a scenario of the sheet, signals that point at Part A, outcomes with sources",
             do="correct the records named",
         )
@@ -328,7 +343,8 @@ def _roles(
     problems += [f"{case_id} is in no pair" for case_id in sheets if case_id not in roles]
     if problems:
         raise EvalkitError(
-            f"cases and pairs do not match: {'; '.join(problems)}", where=where,
+            f"cases and pairs do not match: {'; '.join(problems)}",
+            where=where,
             expected="each case in exactly one pair: one favorable, one unfavorable, naming each other",
             do="correct the pairs file or name the missing fact sheets",
         )

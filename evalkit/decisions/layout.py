@@ -50,7 +50,9 @@ def read_bound(run_dir: Path, name: str, binding: Binding) -> bytes:
             return stream.read()
     except OSError as error:
         raise BindingError(
-            binding, f"cannot read {name} ({error.strerror})", where=str(run_dir),
-            expected="the run folder as `evalkit decisions precommit` made it",
+            binding,
+            f"cannot read {name} ({error.strerror})",
+            where=str(run_dir),
+            expected="the run folder as `evalkit.decisions.precommitment` made it",
             do="restore the file, or start a new run",
-        ) from None  # fmt: skip
+        ) from None

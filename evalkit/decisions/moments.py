@@ -8,7 +8,7 @@ lets hindsight in.
 from __future__ import annotations
 
 import re
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}\Z")
 _PARTIAL = re.compile(r"\d{4}(-\d{2}(-\d{2})?)?\Z")
@@ -55,8 +55,5 @@ def not_after(text: str, limit: str) -> bool:
 
 
 def stamp(value: datetime) -> str:
-    """Instant as text: UTC, whole seconds rounded up, so that a stamp is never before its event."""
-    value = value.astimezone(UTC)
-    if value.microsecond:
-        value = value.replace(microsecond=0) + timedelta(seconds=1)
-    return value.strftime("%Y-%m-%dT%H:%M:%SZ")
+    """Instant as text: UTC, to the microsecond."""
+    return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

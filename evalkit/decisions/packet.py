@@ -20,7 +20,7 @@ from evalkit.errors import EvalkitError
 from evalkit.sealing import canonical_json, load_canonical
 
 SCHEMA = "evalkit/packet/1"
-CONTAMINATION = "named_case_source_bounded"
+CONTAMINATION: Literal["named_case_source_bounded"] = "named_case_source_bounded"
 
 _DECIMAL = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?\Z")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}\Z")
@@ -230,9 +230,7 @@ class Packet(Frozen):
     @cached_property
     def kinds(self) -> dict[str, str]:
         """Id -> kind of every record."""
-        return {
-            record.id: kind for name, kind in KINDS.items() for record in getattr(self, name)
-        }
+        return {record.id: kind for name, kind in KINDS.items() for record in getattr(self, name)}
 
     @cached_property
     def numbers(self) -> dict[str, Fact]:
@@ -255,8 +253,7 @@ def _without_unset(value: Any, out: Any) -> Any:
         return {
             key: _without_unset(getattr(value, name), out[key])
             for name, info in fields.items()
-            if (key := info.alias or name) in out
-            and not (out[key] is None and not info.is_required())
+            if (key := info.alias or name) in out and not (out[key] is None and not info.is_required())
         }
     if isinstance(value, list | tuple):
         return [_without_unset(v, o) for v, o in zip(value, out, strict=True)]
@@ -269,8 +266,10 @@ def parse(model: type[M], value: Any, *, where: str) -> M:
         return model.model_validate(value)
     except ValidationError as error:
         raise EvalkitError(
-            f"{where} is not a valid {model.__name__}", where="; ".join(problems(error)),
-            expected=f"the fields of {model.__name__} (docs/formats)", do="correct the fields named",
+            f"{where} is not a valid {model.__name__}",
+            where="; ".join(problems(error)),
+            expected=f"the fields of {model.__name__} (docs/formats)",
+            do="correct the fields named",
         ) from None
 
 

@@ -57,16 +57,15 @@ def build_prompt(instructions: Instructions, packet: bytes) -> bytes:
     """Fill the template.  ``packet`` is canonical Part A; the result is what is sent, byte for byte."""
     parts: list[bytes] = []
     rest = instructions.template
-    for slot, value in zip(
-        SLOTS, (instructions.response_schema, instructions.rubric, packet), strict=True
-    ):
+    for slot, value in zip(SLOTS, (instructions.response_schema, instructions.rubric, packet), strict=True):
         before, marker, rest = rest.partition(slot.encode())
         if not marker or slot.encode() in rest:
             raise EvalkitError(
                 f"the prompt template must name {slot} exactly once, after the slots before it",
-                where="templates/decisions/prompt.md", expected=" then ".join(SLOTS),
+                where="templates/decisions/prompt.md",
+                expected=" then ".join(SLOTS),
                 do="correct the template",
-            )  # fmt: skip
+            )
         parts += [before, value]
     return b"".join([*parts, rest])
 
@@ -88,6 +87,8 @@ def _block(prompt: bytes, name: bytes) -> bytes:
         return lines[lines.index(b"<" + name + b">") + 1]
     except (ValueError, IndexError):
         raise EvalkitError(
-            f"the prompt has no <{name.decode()}> block", where="prompt",
-            expected="a prompt made by evalkit", do="pass the prompt bytes unchanged",
-        ) from None  # fmt: skip
+            f"the prompt has no <{name.decode()}> block",
+            where="prompt",
+            expected="a prompt made by evalkit",
+            do="pass the prompt bytes unchanged",
+        ) from None

@@ -135,9 +135,11 @@ def _periods_are_ordered(packet: Packet) -> Iterator[str]:
 
 def _known_by_cutoff(packet: Packet) -> Iterator[str]:
     cutoff = packet.decision.knowledge_cutoff
-    for record in (*packet.sources, *packet.numbers.values()):
-        if not not_after(record.known_at, cutoff):
-            yield f"{record.id} known {record.known_at}"
+    known = [(s.id, s.known_at) for s in packet.sources]
+    known += [(f.id, f.known_at) for f in packet.numbers.values()]
+    for record_id, known_at in known:
+        if not not_after(known_at, cutoff):
+            yield f"{record_id} known {known_at}"
     for judgment in packet.judgments:
         if not not_after(judgment.date, cutoff):
             yield f"{judgment.id} dated {judgment.date}"

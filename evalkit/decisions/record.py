@@ -190,9 +190,7 @@ class DecisionRecord(Frozen):
             try:
                 out[scenario.scenario_id] = Decimal(scenario.probability)
             except InvalidOperation:
-                raise ValueError(
-                    f"{scenario.scenario_id}: {scenario.probability!r} is no decimal"
-                ) from None
+                raise ValueError(f"{scenario.scenario_id}: {scenario.probability!r} is no decimal") from None
         return out
 
 
@@ -235,12 +233,29 @@ def prose(record: BaseModel) -> list[tuple[str, str]]:
 
 _NOT_PROSE = frozenset(
     {
-        "record_format", "coordinates", "alternative_id", "cites", "fact_id", "status", "value",
-        "value_low", "value_high", "period", "unit", "currency", "entity", "scope", "vintage",
-        "known_at", "source_ids", "scenario_id", "probability",
-        "missing_evidence_id", "level",
+        "record_format",
+        "coordinates",
+        "alternative_id",
+        "cites",
+        "fact_id",
+        "status",
+        "value",
+        "value_low",
+        "value_high",
+        "period",
+        "unit",
+        "currency",
+        "entity",
+        "scope",
+        "vintage",
+        "known_at",
+        "source_ids",
+        "scenario_id",
+        "probability",
+        "missing_evidence_id",
+        "level",
     }
-)  # fmt: skip
+)
 
 
 def _walk(node: Any, path: str, found: list[tuple[str, str]]) -> None:

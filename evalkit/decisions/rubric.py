@@ -115,9 +115,12 @@ def _assemble(
         total += points
         dimensions.append(
             DimensionScore(
-                id=dimension["id"], title=dimension["title"], weight=dimension["weight"],
-                points=_decimal(points), checks=checks,
-            )  # fmt: skip
+                id=dimension["id"],
+                title=dimension["title"],
+                weight=dimension["weight"],
+                points=_decimal(points),
+                checks=checks,
+            )
         )
     return ProcessScore(
         schema="evalkit/process-score/1",
@@ -153,8 +156,13 @@ class _Subject:
         return f"see blocker {code.value}" if code in self.codes else ""
 
 
-_DECISIVE = ("selected_alternative", "strongest_rejected_alternative", "mechanism", "liquidity",
-             "disconfirming_evidence")  # fmt: skip
+_DECISIVE = (
+    "selected_alternative",
+    "strongest_rejected_alternative",
+    "mechanism",
+    "liquidity",
+    "disconfirming_evidence",
+)
 
 
 def _evidence_used(s: _Subject) -> str:
@@ -394,13 +402,14 @@ def uncited_numbers(record: DecisionRecord, packet: Packet) -> list[tuple[str, s
     by_id = {r.id: dump(r) for name in OWN_LISTS for r in getattr(packet, name)}
     frame = _numbers(
         " ".join(
-            [str(dump(packet.decision))]
-            + [str(dump(x)) for x in (*packet.alternatives, *packet.scenarios)]
+            [str(dump(packet.decision))] + [str(dump(x)) for x in (*packet.alternatives, *packet.scenarios)]
         )
     )
     cites = dict(citations(record))
     # a ranked gap cites by its id
-    cites |= {f"missing_evidence[{n}]": [g.missing_evidence_id] for n, g in enumerate(record.missing_evidence)}
+    cites |= {
+        f"missing_evidence[{n}]": [g.missing_evidence_id] for n, g in enumerate(record.missing_evidence)
+    }
     loose = []
     for where, text in prose(record):
         holder = where
@@ -413,9 +422,18 @@ def uncited_numbers(record: DecisionRecord, packet: Packet) -> list[tuple[str, s
 
 
 OWN_LISTS = (
-    "facts", "company_claims", "third_party_estimates", "assumptions", "judgments", "conflicts",
-    "unknowns", "missing_evidence", "liquidity", "tables", "sources",
-)  # fmt: skip
+    "facts",
+    "company_claims",
+    "third_party_estimates",
+    "assumptions",
+    "judgments",
+    "conflicts",
+    "unknowns",
+    "missing_evidence",
+    "liquidity",
+    "tables",
+    "sources",
+)
 
 
 def _numbers(text: str) -> set[str]:
@@ -435,9 +453,10 @@ def _review_queue(s: _Subject) -> list[ReviewItem]:
     ]
     queue.append(
         ReviewItem(
-            where="strongest_rejected_alternative", cites=[],
+            where="strongest_rejected_alternative",
+            cites=[],
             asks="is this the strongest feasible alternative, and is its case made fairly?",
-        )  # fmt: skip
+        )
     )
     queue += [
         ReviewItem(where=where, asks=f"where does the number {number} come from?", cites=[])

@@ -24,9 +24,12 @@ class CallableProvider:
         text = self._function(request.prompt)
         if type(text) is not bytes:
             raise ProviderError(
-                "malformed", f"{self._name} returned {type(text).__name__}", where="local function",
-                expected="bytes", do="encode the answer",
-            )  # fmt: skip
+                "malformed",
+                f"{self._name} returned {type(text).__name__}",
+                where="local function",
+                expected="bytes",
+                do="encode the answer",
+            )
         model = f"{self._name}/{self._version}"
         prompt = digest(request.prompt)
         return Response(

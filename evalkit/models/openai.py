@@ -37,9 +37,11 @@ class OpenAIProvider:
     ) -> None:
         if not base_url.startswith(("http://", "https://")):
             raise EvalkitError(
-                f"{base_url!r} is no base URL", where="--base-url", expected="http:// or https://",
+                f"{base_url!r} is no base URL",
+                where="--base-url",
+                expected="http:// or https://",
                 do="give the service's address up to and including /v1",
-            )  # fmt: skip
+            )
         self._model = model
         self._base_url = base_url.rstrip("/")
         self._api_key_variable = api_key_variable
@@ -122,9 +124,7 @@ class OpenAIProvider:
             message = choice["message"]
             refusal, content = message.get("refusal"), message.get("content")
             served = str(value.get("model", ""))
-            usage = {
-                k: v for k, v in (value.get("usage") or {}).items() if type(v) is int and v < 2**53
-            }
+            usage = {k: v for k, v in (value.get("usage") or {}).items() if type(v) is int and v < 2**53}
         except (ValueError, KeyError, IndexError, TypeError, AttributeError):
             raise self._error("malformed", "the answer is not a chat completion", url) from None
         if refusal:
@@ -137,8 +137,10 @@ class OpenAIProvider:
 
     def _error(self, kind: str, what: str, where: str) -> ProviderError:
         return ProviderError(
-            kind, f"{self._model}: {what}", where=where,
+            kind,
+            f"{self._model}: {what}",
+            where=where,
             expected="one chat completion (HTTP 200) with a text answer",
             do=f"check --base-url, the model's name and the key in ${self._api_key_variable};"
             " the attempt stays in the ledger",
-        )  # fmt: skip
+        )

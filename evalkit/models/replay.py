@@ -51,16 +51,19 @@ def read_replay(value: Any, *, where: str) -> list[Recorded]:
             records.append(Recorded(**record))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise EvalkitError(
-            f"this is no replay file ({error})", where=where,
+            f"this is no replay file ({error})",
+            where=where,
             expected=f"{SCHEMA}: records of prompt_digest, text, model",
             do="record one, or pass the run.json of an evaluated run",
-        ) from None  # fmt: skip
+        ) from None
     digests = [r.prompt_digest for r in records]
     if len(set(digests)) != len(digests):
         raise EvalkitError(
-            "the replay file answers one prompt twice", where=where, expected="one record a prompt",
+            "the replay file answers one prompt twice",
+            where=where,
+            expected="one record a prompt",
             do="keep the record that is meant",
-        )  # fmt: skip
+        )
     return records
 
 
@@ -83,10 +86,12 @@ class ReplayProvider:
         record = self._records.get(prompt)
         if record is None:
             raise ProviderError(
-                "not-recorded", f"the replay has no answer to prompt {prompt}", where="replay file",
+                "not-recorded",
+                f"the replay has no answer to prompt {prompt}",
+                where="replay file",
                 expected="a record with the digest of this very prompt",
                 do="`evalkit decisions export` writes the prompt; record an answer to it",
-            )  # fmt: skip
+            )
         text = record.text.encode()
         return Response(
             text=text,

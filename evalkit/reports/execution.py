@@ -117,7 +117,9 @@ def execute(
     notebook_digest = folders.digest(source.read_bytes())
     given = key is not None
     key = (
-        folders.checked_key(key) if key is not None else folders.derived_key(notebook_digest, values, data or {})
+        folders.checked_key(key)
+        if key is not None
+        else folders.derived_key(notebook_digest, values, data or {})
     )
     parent = Path(out).absolute() / source.stem
     if not given and (done := folders.read_done(parent / key)) is not None:
@@ -162,7 +164,11 @@ def execute(
             record |= {
                 "status": "failed",
                 "seconds": round(time.monotonic() - started, 3),
-                "error": {"cell": None, "name": type(error).__name__, "message": str(error)[:_LONGEST_MESSAGE]},
+                "error": {
+                    "cell": None,
+                    "name": type(error).__name__,
+                    "message": str(error)[:_LONGEST_MESSAGE],
+                },
             }
             folder.record(record)
             raise
@@ -186,28 +192,32 @@ def _run(
     from jupyter_client.kernelspec import NoSuchKernel
     from nbclient.exceptions import CellTimeoutError, DeadKernelError
 
+    from evalkit.progress import Progress
     from evalkit.progress import progress as progress_of
 
-    # Its warnings are about parameters, which we validated better.
-    logging.getLogger("papermill").setLevel(logging.ERROR)
+    # What it has to say is in our errors; its warnings are about parameters, which we validated better.
+    if (logger := logging.getLogger("papermill")).level == logging.NOTSET:
+        logger.setLevel(logging.CRITICAL)
     current = 0
     deadline = time.monotonic() + timeout
 
     def started(cell: Any, cell_index: int) -> None:
         nonlocal current
         current = cell_index
+        if bar is not None:
+            bar.update(cell_index - bar.done)
 
+    bar: Progress[None] | None = None
     with ExitStack() as stack:
-        hooks: dict[str, Any] = {"on_cell_start": started}
         if show_progress:
+            # papermill adds a cell for the parameters.
             cells = len(json.loads(source.read_text(encoding="utf-8"))["cells"]) + bool(values)
             bar = stack.enter_context(progress_of(cells, source.stem))
-            hooks["on_cell_start"] = lambda cell, cell_index: (
-                started(cell, cell_index),
-                bar.update(cell_index - bar.done),
+        arguments = stack.enter_context(
+            kernel.batch_kernel(
+                {RUN_FOLDER: str(executed.parent), **environ}, log=executed.parent / kernel.LOG
             )
-            stack.callback(lambda: None)
-        arguments = stack.enter_context(kernel.batch_kernel({RUN_FOLDER: str(executed.parent), **environ}))
+        )
         try:
             papermill.execute_notebook(
                 _unformatted(source),
@@ -220,7 +230,7 @@ def _run(
                 # nbclient's timeout is per cell; what is left of the whole is what a cell may take.
                 timeout_func=lambda cell: max(0.05, deadline - time.monotonic()),
                 resources={"metadata": {"path": str(workdir)}},
-                **hooks,
+                on_cell_start=started,
                 **arguments,
             )
         except papermill.exceptions.PapermillExecutionError as error:
@@ -228,7 +238,9 @@ def _run(
         except CellTimeoutError:
             raise _Lost(current, "Timeout", f"the notebook took longer than {timeout:g} s") from None
         except DeadKernelError:
-            raise _Lost(current, "DeadKernel", "the kernel died (killed, out of memory, or a crash)") from None
+            raise _Lost(
+                current, "DeadKernel", "the kernel died (killed, out of memory, or a crash)"
+            ) from None
         except NoSuchKernel:
             raise EvalkitError(
                 f"there is no {kernel.KERNEL} kernel to run the notebook with",
@@ -239,7 +251,7 @@ def _run(
             if "Kernel died" in str(error) or "Kernel didn't respond" in str(error):
                 raise _Lost(current, "DeadKernel", _brief(str(error))) from None
             raise
-        if show_progress:
+        if bar is not None:
             bar.update(cells - bar.done)
     _distrust(executed)
 
@@ -256,7 +268,9 @@ def _distrust(executed: Path) -> None:
             raise _CellFailed(index, "", "the cell was not executed")
 
 
-def _publishable(folder: folders.RunFolder, executed: Path, record: dict[str, Any], title: str | None) -> None:
+def _publishable(
+    folder: folders.RunFolder, executed: Path, record: dict[str, Any], title: str | None
+) -> None:
     """Write what a completed run consists of; ``run.json`` last."""
     from evalkit.reports.export import export_html
 
@@ -289,20 +303,27 @@ def _show_failure(executed: Path, failure: _CellFailed | _Lost) -> None:
         return
     notebook = json.loads(executed.read_text(encoding="utf-8"))
     # papermill marks an error with two cells of its own; the number of the cell must fit the file.
-    marked = [cell for cell in notebook["cells"] if "papermill-error-cell-tag" not in cell["metadata"].get("tags", [])]
+    marked = [
+        cell
+        for cell in notebook["cells"]
+        if "papermill-error-cell-tag" not in cell["metadata"].get("tags", [])
+    ]
     notebook["cells"] = marked
     cell = marked[failure.index] if failure.index < len(marked) else None
-    if cell is not None and cell["cell_type"] == "code":
-        if not any(output["output_type"] == "error" for output in cell["outputs"]):
-            name = failure.name or "NotExecuted"
-            cell["outputs"].append(
-                {
-                    "output_type": "error",
-                    "ename": name,
-                    "evalue": failure.message,
-                    "traceback": [f"{name}: {failure.message}"],
-                }
-            )
+    # What a lost kernel's cell shows, if anything, is the KeyboardInterrupt of being shut down.
+    shown = isinstance(failure, _CellFailed) and any(
+        output["output_type"] == "error" for output in (cell or {}).get("outputs", [])
+    )
+    if cell is not None and cell["cell_type"] == "code" and not shown:
+        name = failure.name or "NotExecuted"
+        cell["outputs"].append(
+            {
+                "output_type": "error",
+                "ename": name,
+                "evalue": failure.message,
+                "traceback": [f"{name}: {failure.message}"],
+            }
+        )
     notebook["metadata"].setdefault("papermill", {})["exception"] = True
     _write_notebook(executed, notebook)
 

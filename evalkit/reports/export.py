@@ -23,7 +23,6 @@ from typing import Any
 
 import evalkit
 from evalkit.errors import EvalkitError
-from evalkit.resources import resource
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -40,8 +39,12 @@ def export_html(nb_path: Path | str, out_path: Path | str, *, title: str | None 
 
     path, out = Path(nb_path), Path(out_path)
     try:
-        notebook = nbformat.reads(path.read_text(encoding="utf-8"), as_version=4)
-    except (OSError, ValueError) as error:  # nbformat's errors are ValueErrors
+        text = path.read_text(encoding="utf-8")
+        if json.loads(text)["nbformat"] != 4:
+            raise ValueError("its format is not version 4")
+        notebook = nbformat.reads(text, as_version=4)  # type: ignore[no-untyped-call]
+        nbformat.validate(notebook)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, nbformat.ValidationError) as error:
         raise EvalkitError(
             f"cannot read the notebook {path.name}: {str(error).splitlines()[0] if str(error) else error!r}",
             where=str(path),
@@ -51,7 +54,7 @@ def export_html(nb_path: Path | str, out_path: Path | str, *, title: str | None 
     out.parent.mkdir(parents=True, exist_ok=True)
     temporary = out.with_name(f".{out.name}.new")
     temporary.write_text(page, encoding="utf-8")
-    os.replace(temporary, out)
+    temporary.replace(out)
     return out
 
 
@@ -110,7 +113,11 @@ def export_pdf(html_path: Path | str, pdf_path: Path | str, *, browser: str | No
     source, out = Path(html_path).absolute(), Path(pdf_path).absolute()
     if not source.is_file():
         raise EvalkitError("there is no report to print", where=str(source), expected="an HTML report")
-    program = browser or os.environ.get("EVALKIT_CHROMIUM") or next(filter(None, map(shutil.which, _BROWSERS)), None)
+    program = (
+        browser
+        or os.environ.get("EVALKIT_CHROMIUM")
+        or next(filter(None, map(shutil.which, _BROWSERS)), None)
+    )
     if program is None or shutil.which(program) is None:
         raise EvalkitError(
             "there is no Chromium to print the report with",
@@ -150,7 +157,7 @@ def export_pdf(html_path: Path | str, pdf_path: Path | str, *, browser: str | No
         # The scratch folder may be on another file system: copy beside the goal, then move.
         temporary = out.with_name(f".{out.name}.new")
         shutil.copyfile(made, temporary)
-        os.replace(temporary, out)
+        temporary.replace(out)
     return out
 
 

@@ -58,7 +58,8 @@ def figure_style() -> Iterator[None]:
     from cycler import cycler
 
     ink, muted, line = COLOURS["ink"], COLOURS["muted"], COLOURS["line"]
-    settings: dict[str, Any] = {
+    # Typed loosely: matplotlib's stubs list every key it knows, and those differ between its releases.
+    settings: Any = {
         "svg.fonttype": "none",
         "svg.hashsalt": "evalkit",
         "font.family": "sans-serif",
@@ -135,7 +136,8 @@ def show(fig: Figure, *, alt: str, caption: str | None = None) -> None:
     note: dict[str, str] = {"alt": alt.strip(), "needs_background": "light"}
     if caption:
         note["caption"] = caption.strip()
-    display({MIME: svg(fig), "text/plain": f"Figure: {alt.strip()}"}, metadata={MIME: note}, raw=True)
+    data = {MIME: svg(fig), "text/plain": f"Figure: {alt.strip()}"}
+    display(data, metadata={MIME: note}, raw=True)  # type: ignore[no-untyped-call]
     # An open figure would be shown a second time by the inline backend, as PNG and without alt text.
     plt.close(fig)
 
@@ -187,20 +189,27 @@ def probability_bars(cases: Sequence[CaseProbabilities], ax: Axes | None = None)
     names: list[str] = []
     for case in cases:
         axes.text(
-            0, y, case.case, transform=axes.get_yaxis_transform(), va="center", ha="left", weight="bold", fontsize=10
+            0,
+            y,
+            case.case,
+            transform=axes.get_yaxis_transform(),
+            va="center",
+            ha="left",
+            weight="bold",
+            fontsize=10,
         )
         y += 0.95
         top = y - 0.45
         for scenario, probability in case.probabilities.items():
             real = scenario == case.realized
-            colour = COLOURS["blue"] if real or case.realized is None else COLOURS["sky"]
             axes.barh(
                 y,
                 probability,
                 height=0.66,
-                color=COLOURS["sky"] if real else colour,
-                edgecolor=COLOURS["ink"] if real else colour,
-                linewidth=1.0 if real else 0.0,
+                color=COLOURS["blue"] if real else COLOURS["sky"],
+                # The edge is the hatch's colour too, and gives the light bars enough contrast.
+                edgecolor=COLOURS["paper"] if real else COLOURS["blue"],
+                linewidth=0.8,
                 hatch="////" if real else None,
             )
             label = f"{probability:.2f}" + ("  realized" if real else "")
@@ -212,12 +221,20 @@ def probability_bars(cases: Sequence[CaseProbabilities], ax: Axes | None = None)
                 va="center",
                 fontsize=9.5,
                 weight="bold" if real else "normal",
+                bbox={"facecolor": COLOURS["paper"], "edgecolor": "none", "pad": 1.0},
+                zorder=4,
             )
             ticks.append(y)
             names.append(scenario)
             y += 0.85
         uniform = 1 / len(case.probabilities)
-        axes.plot([uniform, uniform], [top, y - 0.4], color=COLOURS["vermilion"], linewidth=1.2, linestyle=(0, (4, 2)))
+        axes.plot(
+            [uniform, uniform],
+            [top, y - 0.4],
+            color=COLOURS["vermilion"],
+            linewidth=1.2,
+            linestyle=(0, (4, 2)),
+        )
         y += 0.55
     axes.set_yticks(ticks, names)
     axes.tick_params(axis="y", length=0)
@@ -242,7 +259,13 @@ def dimension_dots(rows: Sequence[DimensionScore], ax: Axes | None = None) -> Fi
     for i, dimension in enumerate(dimensions):
         axes.plot([0, weight[dimension]], [i, i], color=COLOURS["line"], linewidth=1.0, zorder=1)
         axes.plot(
-            [weight[dimension]], [i], marker="|", markersize=11, color=COLOURS["muted"], markeredgewidth=1.4, zorder=1
+            [weight[dimension]],
+            [i],
+            marker="|",
+            markersize=11,
+            color=COLOURS["muted"],
+            markeredgewidth=1.4,
+            zorder=1,
         )
     for j, case in enumerate(cases):
         mine = [row for row in rows if row.case == case]
@@ -280,7 +303,9 @@ def interval_plot(
     if reference is not None:
         axes.axvline(reference, color=COLOURS["vermilion"], linewidth=1.2, linestyle=(0, (4, 2)), zorder=1)
     for i, row in enumerate(rows):
-        axes.plot([row.low, row.high], [i, i], color=COLOURS["blue"], linewidth=2.2, solid_capstyle="butt", zorder=2)
+        axes.plot(
+            [row.low, row.high], [i, i], color=COLOURS["blue"], linewidth=2.2, solid_capstyle="butt", zorder=2
+        )
         axes.plot(
             [row.value],
             [i],

@@ -87,7 +87,7 @@ class RunFolder:
             number = 1
             while (aside := self.final.with_name(f"{self.final.name}.failed-{number}")).exists():
                 number += 1
-            os.rename(self.partial, aside)
+            self.partial.rename(aside)
             os.close(self._lock)
             self._hold()
         for entry in self.partial.iterdir():
@@ -105,7 +105,7 @@ class RunFolder:
         self._lock = os.open(self.partial, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            same = os.path.samestat(os.fstat(self._lock), os.stat(self.partial))
+            same = os.path.samestat(os.fstat(self._lock), self.partial.stat())
         except OSError:
             same = False
         if not same:
@@ -127,7 +127,7 @@ class RunFolder:
         if self.final.exists():
             raise EvalkitError(f"{self.final.name} appeared meanwhile", where=str(self.final))
         _sync(self.partial)
-        os.rename(self.partial, self.final)
+        self.partial.rename(self.final)
         _sync(self.final.parent)
         return self.final
 
@@ -164,7 +164,7 @@ def write_json(path: Path, value: Any) -> None:
         file.write(text + "\n")
         file.flush()
         os.fsync(file.fileno())
-    os.replace(temporary, path)
+    temporary.replace(path)
 
 
 def _canonical(value: Any) -> bytes:

@@ -23,6 +23,8 @@ _URL = re.compile(r"url\(#([^)]+)\)")
 _HREF = re.compile(r'((?:xlink:)?href=")#([^"]+)"')
 _FONT = re.compile(r"font: ((?:(?:italic|oblique|bold|\d{3}) )*)([\d.]+px) [^;\"]+")
 _STYLE_ATTRIBUTE = re.compile(r'style="[^"]*"')
+# A hatch has its ground colour as an attribute, which cannot hold a variable, and no style.
+_BARE_COLOUR = re.compile(r'(<[a-z]+\b(?![^>]*\bstyle=)[^>]*?) (fill|stroke)="(#[0-9a-fA-F]{6})"')
 _COLOUR_NAMES = {value: name for name, value in COLOURS.items()}
 _COLOUR = re.compile("|".join(COLOURS.values()), re.IGNORECASE)
 
@@ -42,10 +44,15 @@ def inline_svg(svg: str, prefix: str, label: str) -> str:
     svg = _ID.sub(rf'\1{prefix}-\2"', svg)
     svg = _URL.sub(rf"url(#{prefix}-\1)", svg)
     svg = _HREF.sub(rf'\1#{prefix}-\2"', svg)
+    svg = _BARE_COLOUR.sub(_as_style, svg)
     svg = _STYLE_ATTRIBUTE.sub(lambda style: _variables(style[0]), svg)
     svg = re.sub(r"\n\s*", "\n", svg)
     opening = f'<svg role="img" aria-label="{html.escape(label, quote=True)}"'
     return re.sub(r"<svg\b", lambda _: opening, svg, count=1)
+
+
+def _as_style(match: re.Match[str]) -> str:
+    return f'{match[1]} style="{match[2]}: {match[3]}"'
 
 
 def _variables(style: str) -> str:
@@ -53,13 +60,13 @@ def _variables(style: str) -> str:
     return _FONT.sub(r"font: \1\2 var(--sans)", style)
 
 
-def figure(content: str, number: int, *, caption: str, alt: str) -> str:
-    """A numbered figure; ``content`` is an inline SVG or an image."""
+def figure(content: str, number: int, name: str, *, caption: str, alt: str) -> str:
+    """A numbered figure with the id ``name``; ``content`` is an inline SVG or an image."""
     text = f"<b>Figure {number}.</b> {html.escape(caption)}" if caption else f"<b>Figure {number}.</b>"
     if not alt:
         text += ' <span class="badge warn">no description given</span>'
     return (
-        f'<figure id="fig-{number}">\n<div class="figure-frame">{content}</div>\n'
+        f'<figure id="{name}">\n<div class="figure-frame">{content}</div>\n'
         f"<figcaption>{text}</figcaption>\n</figure>"
     )
 
@@ -135,6 +142,7 @@ def _label_tables(soup: Any) -> None:
         for name in ("border", "style"):
             table.attrs.pop(name, None)
         table["class"] = ["data", "frame"]
+        _one_header_row(table)
         for cell in table.select("thead th"):
             cell["scope"] = "col"
         for cell in table.select("tbody th"):
@@ -143,3 +151,19 @@ def _label_tables(soup: Any) -> None:
             row.attrs.pop("style", None)
         if "table-scroll" not in (table.parent.get("class") or []):
             table.wrap(soup.new_tag("div", attrs={"class": "table-scroll", "tabindex": "0"}))
+
+
+def _one_header_row(table: Any) -> None:
+    """pandas puts the index's name in a row of its own, below the columns' names: one row says both."""
+    rows = table.select("thead tr")
+    if len(rows) != 2:
+        return
+    first, second = (row.find_all("th", recursive=False) for row in rows)
+    if len(first) != len(second):
+        return
+    pairs = list(zip(first, second, strict=True))
+    if all(not (a.get_text(strip=True) and b.get_text(strip=True)) for a, b in pairs):
+        for above, below in pairs:
+            if not above.get_text(strip=True):
+                above.string = below.get_text(strip=True)
+        rows[1].decompose()

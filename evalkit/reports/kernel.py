@@ -25,6 +25,8 @@ from typing import Any
 from evalkit.progress import BATCH
 
 KERNEL = "python3"
+# What the kernel process itself writes (a crash, a failure to start); removed if there is nothing in it.
+LOG = "kernel.log"
 # sun_path holds 104 bytes on the BSDs, 108 on Linux; the socket's own name needs a few.
 _LONGEST_SOCKET_DIR = 80
 
@@ -58,14 +60,17 @@ def kernel_environment(extra: Mapping[str, str]) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def batch_kernel(environ: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """Arguments for nbclient that start the kernel described above; cleans its sockets up."""
+def batch_kernel(environ: Mapping[str, str], log: Path) -> Iterator[dict[str, Any]]:
+    """Arguments for nbclient that start the kernel described above; cleans its sockets up.
+
+    ``log`` receives what the kernel process writes, which would else be our own stderr.
+    """
     from jupyter_client.manager import AsyncKernelManager
     from traitlets.config import Config
 
     env = kernel_environment(environ)
 
-    class BatchKernelManager(AsyncKernelManager):  # type: ignore[misc]
+    class BatchKernelManager(AsyncKernelManager):
         @property
         def kernel_spec(self) -> Any:
             spec = super().kernel_spec
@@ -73,8 +78,9 @@ def batch_kernel(environ: Mapping[str, str]) -> Iterator[dict[str, Any]]:
                 spec.argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
             return spec
 
-        async def start_kernel(self, **kw: Any) -> Any:
-            return await super().start_kernel(**{**kw, "env": env})
+        async def start_kernel(self, **kw: Any) -> Any:  # type: ignore[override]
+            with log.open("ab") as file:
+                return await super().start_kernel(**{**kw, "env": env, "stdout": file, "stderr": file})
 
     root = Path(tempfile.mkdtemp(prefix="evalkit-", dir=_socket_root()))
     try:
@@ -84,6 +90,8 @@ def batch_kernel(environ: Mapping[str, str]) -> Iterator[dict[str, Any]]:
         yield {"kernel_manager_class": BatchKernelManager, "config": config}
     finally:
         shutil.rmtree(root, ignore_errors=True)
+        if log.exists() and not log.stat().st_size:
+            log.unlink()
 
 
 def _socket_root() -> str | None:

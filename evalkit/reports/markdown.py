@@ -31,7 +31,7 @@ class Outline:
 
     title: str | None = None
     headings: list[Heading] = field(default_factory=list)
-    _taken: set[str] = field(default_factory=set)
+    taken: set[str] = field(default_factory=set)
 
     def add(self, level: int, markup: str) -> Heading | None:
         """The heading, or None where it became the title."""
@@ -44,9 +44,9 @@ class Outline:
 
     def unique(self, wanted: str) -> str:
         name, number = wanted, 2
-        while name in self._taken:
+        while name in self.taken:
             name, number = f"{wanted}-{number}", number + 1
-        self._taken.add(name)
+        self.taken.add(name)
         return name
 
 
@@ -79,7 +79,7 @@ def latex_output(tex: str) -> str:
     return mathml(tex.replace(r"\displaystyle", ""), block=True)
 
 
-class ReportRenderer(IPythonRenderer):  # type: ignore[misc]
+class ReportRenderer(IPythonRenderer):
     """nbconvert's Markdown renderer with our headings, math and images."""
 
     def __init__(self, outline: Outline, **options: Any) -> None:

@@ -17,6 +17,7 @@ import ast
 import datetime
 import decimal
 import io
+import itertools
 import json
 import pathlib
 import re
@@ -44,11 +45,38 @@ _MODULES: dict[str, dict[str, Any]] = {
 }
 
 _SECRET_WORDS = frozenset(
-    "passphrase password passwd pwd secret secrets credential credentials apikey privatekey".split()
+    (
+        "passphrase",
+        "password",
+        "passwd",
+        "pwd",
+        "secret",
+        "secrets",
+        "credential",
+        "credentials",
+        "apikey",
+        "privatekey",
+    )
 )
 _SECRET_KEYS = frozenset({"api", "private", "secret", "access", "signing", "ssh", "encryption"})
 # ``max_tokens`` and ``token_budget`` count; ``token`` alone opens something.
-_COUNTING = frozenset("max min budget limit limits count counts price cost rate per n number".split())
+_COUNTING = frozenset(
+    (
+        "max",
+        "min",
+        "budget",
+        "limit",
+        "limits",
+        "count",
+        "counts",
+        "price",
+        "cost",
+        "rate",
+        "per",
+        "n",
+        "number",
+    )
+)
 # ``api_key_env`` and ``passphrase_file`` say where a secret is, which is what people should do instead.
 _POINTERS = frozenset({"file", "path", "env", "variable"})
 _SECRET_VALUES = re.compile(
@@ -309,7 +337,7 @@ def _secret_name(name: str) -> bool:
         return False
     if _SECRET_WORDS.intersection(words):
         return True
-    if any(a in _SECRET_KEYS and b in ("key", "keys") for a, b in zip(words, words[1:], strict=False)):
+    if any(a in _SECRET_KEYS and b in ("key", "keys") for a, b in itertools.pairwise(words)):
         return True
     return "token" in words and not _COUNTING.intersection(words)
 

@@ -60,7 +60,7 @@ def emit(results: Mapping[str, Any]) -> None:
 
     bundle = {"schema": SCHEMA, "results": plain(results), "environment": environment()}
     noun = "value" if len(results) == 1 else "values"
-    display(
+    display(  # type: ignore[no-untyped-call]
         {MIME: bundle, "text/plain": f"evalkit results: {len(results)} {noun}"},
         raw=True,
     )

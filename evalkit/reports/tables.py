@@ -137,6 +137,7 @@ class Table:
 class Card:
     """One headline number.
 
+    unit: printed smaller behind the value, such as ``of 100``.
     interval: its uncertainty, spelled out with the level, such as ``95% interval .12 to .31``.
     n: how many independent units it rests on.
     note: the convention behind it (which mean, which scale, which way is better).
@@ -144,6 +145,7 @@ class Card:
 
     label: str
     value: str
+    unit: str = ""
     interval: str = ""
     n: int | str | None = None
     note: str = ""
@@ -155,7 +157,11 @@ def cards(items: Iterable[Card]) -> Html:
     items = list(items)
     parts = []
     for card in items:
-        lines = [f"<dt>{html.escape(card.label)}</dt>", f'<dd class="value">{html.escape(card.value)}</dd>']
+        unit = f' <span class="unit">{html.escape(card.unit)}</span>' if card.unit else ""
+        lines = [
+            f"<dt>{html.escape(card.label)}</dt>",
+            f'<dd class="value">{html.escape(card.value)}{unit}</dd>',
+        ]
         if card.interval:
             lines.append(f'<dd class="interval">{html.escape(card.interval)}</dd>')
         if card.n is not None:
@@ -163,7 +169,7 @@ def cards(items: Iterable[Card]) -> Html:
         if card.note:
             lines.append(f'<dd class="note">{html.escape(card.note)}</dd>')
         parts.append(f'<dl class="card{f" {card.kind}" if card.kind else ""}">{"".join(lines)}</dl>')
-    text = "; ".join(f"{card.label} {card.value}" for card in items)
+    text = "; ".join(f"{card.label} {card.value} {card.unit}".strip() for card in items)
     return Html(f'<div class="cards">\n{chr(10).join(parts)}\n</div>', text)
 
 
@@ -193,7 +199,9 @@ def _is_number(value: Any) -> bool:
     if isinstance(value, bool):
         return False
     return isinstance(value, int | float) or (
-        hasattr(value, "dtype") and getattr(value.dtype, "kind", "") in "iuf" and getattr(value, "ndim", 1) == 0
+        hasattr(value, "dtype")
+        and getattr(value.dtype, "kind", "") in "iuf"
+        and getattr(value, "ndim", 1) == 0
     )
 
 

@@ -1,1 +1,11 @@
-"""To be written."""
+"""Proper scoring rules: observation first, forecast second, arrays in, a result out.
+
+Every rule has the signature ``rule(y, p, *, weights=None, cluster=None, reduce="mean",
+missing="raise")``.  ``reduce="mean"`` returns a frozen `Score` (``float(score)`` is the mean),
+``reduce=None`` the array of item scores.
+"""
+
+from evalkit.scoring.rules import brier_score, log_score
+from evalkit.scoring.score import Score
+
+__all__ = ["Score", "brier_score", "log_score"]

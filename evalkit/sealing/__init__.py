@@ -1,1 +1,101 @@
-"""To be written."""
+"""Sealing: canonical bytes, signed statements, sealed packets, a ledger, and commits that are whole.
+
+Every protocol of evalkit stands on this package.  Nothing heavy is imported until it is used; the
+names below are all that the other packages need.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from evalkit.sealing.canonical import CanonicalError as CanonicalError
+    from evalkit.sealing.canonical import canonical_json as canonical_json
+    from evalkit.sealing.canonical import digest as digest
+    from evalkit.sealing.canonical import load_canonical as load_canonical
+    from evalkit.sealing.canonical import load_strict as load_strict
+    from evalkit.sealing.commit import Committed as Committed
+    from evalkit.sealing.commit import commit_directory as commit_directory
+    from evalkit.sealing.commit import commit_phase as commit_phase
+    from evalkit.sealing.envelope import Verified as Verified
+    from evalkit.sealing.envelope import pae as pae
+    from evalkit.sealing.envelope import sign as sign
+    from evalkit.sealing.envelope import verify as verify
+    from evalkit.sealing.keys import create_signing_key as create_signing_key
+    from evalkit.sealing.keys import create_unsealing_key as create_unsealing_key
+    from evalkit.sealing.keys import key_id as key_id
+    from evalkit.sealing.keys import load_unsealing_key as load_unsealing_key
+    from evalkit.sealing.ledger import Entry as Entry
+    from evalkit.sealing.ledger import Head as Head
+    from evalkit.sealing.ledger import Ledger as Ledger
+    from evalkit.sealing.ledger import verify_chain as verify_chain
+    from evalkit.sealing.packet import Opening as Opening
+    from evalkit.sealing.packet import SealedPacket as SealedPacket
+    from evalkit.sealing.phase import Phase as Phase
+    from evalkit.sealing.phase import read_phase as read_phase
+    from evalkit.sealing.places import Places as Places
+    from evalkit.sealing.predicates import PREDICATES as PREDICATES
+    from evalkit.sealing.recovery import Recovered as Recovered
+    from evalkit.sealing.recovery import recover as recover
+    from evalkit.sealing.rename import TargetExists as TargetExists
+    from evalkit.sealing.signer import AgentSigner as AgentSigner
+    from evalkit.sealing.signer import HelperSigner as HelperSigner
+    from evalkit.sealing.signer import Signer as Signer
+    from evalkit.sealing.signer import resolve_signer as resolve_signer
+    from evalkit.sealing.terminal import ask_passphrase as ask_passphrase
+    from evalkit.sealing.trust import Trust as Trust
+    from evalkit.sealing.trust import TrustedKey as TrustedKey
+    from evalkit.sealing.trust import pin as pin
+    from evalkit.sealing.trust import trust_path as trust_path
+
+_HOME = {
+    "CanonicalError": "canonical",
+    "canonical_json": "canonical",
+    "digest": "canonical",
+    "load_canonical": "canonical",
+    "load_strict": "canonical",
+    "Committed": "commit",
+    "commit_directory": "commit",
+    "commit_phase": "commit",
+    "Verified": "envelope",
+    "pae": "envelope",
+    "sign": "envelope",
+    "verify": "envelope",
+    "create_signing_key": "keys",
+    "create_unsealing_key": "keys",
+    "key_id": "keys",
+    "load_unsealing_key": "keys",
+    "Entry": "ledger",
+    "Head": "ledger",
+    "Ledger": "ledger",
+    "verify_chain": "ledger",
+    "Opening": "packet",
+    "SealedPacket": "packet",
+    "Phase": "phase",
+    "read_phase": "phase",
+    "Places": "places",
+    "PREDICATES": "predicates",
+    "Recovered": "recovery",
+    "recover": "recovery",
+    "TargetExists": "rename",
+    "AgentSigner": "signer",
+    "HelperSigner": "signer",
+    "Signer": "signer",
+    "resolve_signer": "signer",
+    "ask_passphrase": "terminal",
+    "Trust": "trust",
+    "TrustedKey": "trust",
+    "pin": "trust",
+    "trust_path": "trust",
+}
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value

@@ -115,9 +115,11 @@ def precommit(
     model = model or configure()
     if out.exists() or out.is_symlink():
         raise EvalkitError(
-            "the run folder exists already", where=str(out), expected="a new path: runs are never overwritten",
+            "the run folder exists already",
+            where=str(out),
+            expected="a new path: runs are never overwritten",
             do="choose another --out",
-        )  # fmt: skip
+        )
     workspace = [cases, out.absolute()]
     catalog, catalog_bytes = read(Catalog, cases / CATALOG)
     mapping, _ = read(Mapping, cases / MAPPING)
@@ -179,17 +181,25 @@ def precommit(
         )
         plan_bytes = plan.to_json()
         attestation = sign(
-            PLAN, plan_bytes, predicate_type=PREDICATES["decisions/precommit"],
+            PLAN,
+            plan_bytes,
+            predicate_type=PREDICATES["decisions/precommit"],
             predicate={
-                "run_id": run_id, "phase": "precommitted", "plan_digest": digest(plan_bytes),
-                "custody": plan.custody, "ledger": head.record(),
+                "run_id": run_id,
+                "phase": "precommitted",
+                "plan_digest": digest(plan_bytes),
+                "custody": plan.custody,
+                "ledger": head.record(),
             },
             signer=signer,
-        )  # fmt: skip
+        )
         verify(
-            attestation, subject_name=PLAN, predicate_type=PREDICATES["decisions/precommit"],
-            trust=loaded_trust, run_id=run_id,
-        ).check_subject(plan_bytes)  # fmt: skip
+            attestation,
+            subject_name=PLAN,
+            predicate_type=PREDICATES["decisions/precommit"],
+            trust=loaded_trust,
+            run_id=run_id,
+        ).check_subject(plan_bytes)
         ledger.append("precommit", run_id=run_id, document=digest(plan_bytes))
 
     def build(root: Path) -> None:
@@ -214,15 +224,14 @@ def _pair(catalog: Catalog, pair_id: str) -> tuple[str, str]:
     """The two cases of a pair; the catalog must give it exactly one of each role (W1)."""
     pair = catalog.pair(pair_id)
     roles = sorted((c.role, c.case_id) for c in catalog.cases if c.pair_id == pair_id)
-    expected = sorted(
-        [("favorable", pair.favorable_case_id), ("unfavorable", pair.unfavorable_case_id)]
-    )
+    expected = sorted([("favorable", pair.favorable_case_id), ("unfavorable", pair.unfavorable_case_id)])
     if roles != expected:
         raise EvalkitError(
-            f"pair {pair_id} is not one favorable and one unfavorable case", where=CATALOG,
+            f"pair {pair_id} is not one favorable and one unfavorable case",
+            where=CATALOG,
             expected=f"{pair.favorable_case_id} favorable, {pair.unfavorable_case_id} unfavorable",
             do="import the cases again",
-        )  # fmt: skip
+        )
     return pair.favorable_case_id, pair.unfavorable_case_id
 
 
@@ -235,9 +244,11 @@ def _case(root: Path, entry: CatalogEntry, accepted: dict[str, list[str]] | None
         note = (folder / "part-b" / "teaching-note.md").read_bytes()
     except OSError as error:
         raise EvalkitError(
-            f"cannot read the teaching note ({error.strerror})", where=str(folder / "part-b"),
-            expected="teaching-note.md beside outcome.json", do="import the case again",
-        ) from None  # fmt: skip
+            f"cannot read the teaching note ({error.strerror})",
+            where=str(folder / "part-b"),
+            expected="teaching-note.md beside outcome.json",
+            do="import the case again",
+        ) from None
     found = {f"{k}_digest": v for k, v in part.digests().items()} | {
         "episode_digest": digest(episode_bytes),
         "part_b_digest": digest(part_b_bytes),
@@ -245,9 +256,11 @@ def _case(root: Path, entry: CatalogEntry, accepted: dict[str, list[str]] | None
     wrong = sorted(k for k, v in found.items() if getattr(entry, k) != v)
     if wrong:
         raise EvalkitError(
-            f"case {entry.case_id} is not what the catalog lists: {', '.join(wrong)}", where=str(folder),
-            expected="the files as they were imported", do="import the case again",
-        )  # fmt: skip
+            f"case {entry.case_id} is not what the catalog lists: {', '.join(wrong)}",
+            where=str(folder),
+            expected="the files as they were imported",
+            do="import the case again",
+        )
     check_part_b(part_b, note, packet_digest=entry.packet_digest, where=str(folder / "part-b"))
     found_warnings = quality_control(part.packet, part.report_bytes).codes()
     warnings = found_warnings if accepted is None else accepted.get(entry.case_id, [])
@@ -265,8 +278,9 @@ def _check_reciprocal(cases: list[_Case], pair: Pair) -> None:
             raise EvalkitError(
                 f"{one.entry.case_id} names {episode.partner_case_id} in {episode.pair_id} as its partner",
                 where=f"{one.entry.case_id}/episode.json",
-                expected=f"{other.entry.case_id} in {pair.pair_id}", do="import the pair again",
-            )  # fmt: skip
+                expected=f"{other.entry.case_id} in {pair.pair_id}",
+                do="import the pair again",
+            )
 
 
 def _checked_mapping(mapping: Mapping, cases: list[_Case]) -> bytes:
@@ -283,10 +297,11 @@ def _checked_mapping(mapping: Mapping, cases: list[_Case]) -> bytes:
             problems.append("a scenario that the packet does not have")
         if problems:
             raise EvalkitError(
-                f"the mapping of {case.entry.case_id} names {' and '.join(problems)}", where=MAPPING,
+                f"the mapping of {case.entry.case_id} names {' and '.join(problems)}",
+                where=MAPPING,
                 expected="the digests in the catalog and one scenario of the packet",
                 do="import the cases again",
-            )  # fmt: skip
+            )
     return only.to_json()
 
 
@@ -307,9 +322,7 @@ def _seal(
     return packets
 
 
-def _keys(
-    places: Places, run_id: str, workspace: list[Path], trust: Path | None
-) -> tuple[_Keys, Path]:
+def _keys(places: Places, run_id: str, workspace: list[Path], trust: Path | None) -> tuple[_Keys, Path]:
     """The configured keys, or ephemeral ones that are pinned for this run only."""
     import os
 

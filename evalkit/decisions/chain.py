@@ -1,0 +1,524 @@
+"""From a run folder to a verified run, in one order only.
+
+Each step takes what the step before returned, so that nothing can be used that was not verified:
+
+1. `open_plan`: the plan's attestation by a pinned key, then the plan, then the instructions and the
+   replay file that it seals.
+2. `open_evidence`: Part A of both cases by digest, then times, quality control and exact warnings.
+3. `open_ex_ante`: the run's attestation by a pinned key, then the run file against it, then every
+   binding replayed for both cases: precommit, configuration, prompt, response, score, ledger.
+
+No step opens anything below ``RUN/sealed``.  Every failure is a `BindingError` that names its binding;
+evidence that is authentic but does not verify is `Blocked`.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evalkit.decisions.case import PART_A_FILES, PartA, Verification, part_a, verify_part_a
+from evalkit.decisions.configuration import REPLAY_FILE, Model
+from evalkit.decisions.layout import (
+    EX_ANTE,
+    EX_ANTE_FILE,
+    INSTRUCTIONS,
+    JOURNAL,
+    read_bound,
+)
+from evalkit.decisions.packet import dump
+from evalkit.decisions.plan import PLAN, PLAN_ATTESTATION, Precommit
+from evalkit.decisions.prompt import Instructions, build_prompt
+from evalkit.decisions.rubric import score_response, scorer_digest
+from evalkit.errors import Binding, BindingError, EvalkitError
+from evalkit.sealing import (
+    PREDICATES,
+    Head,
+    Places,
+    Trust,
+    Verified,
+    canonical_json,
+    digest,
+    load_canonical,
+    load_strict,
+    read_phase,
+    trust_path,
+    verify,
+    verify_chain,
+)
+
+
+@dataclass(frozen=True)
+class OpenPlan:
+    """A plan that a pinned key signed, with what it seals in the clear."""
+
+    run_dir: Path
+    plan: Precommit
+    plan_bytes: bytes
+    attestation: Verified
+    trust: Trust
+    instructions: Instructions
+    model: Model
+
+    @property
+    def digest(self) -> str:
+        return digest(self.plan_bytes)
+
+    @property
+    def rubric(self) -> dict[str, Any]:
+        value = load_strict(self.instructions.rubric)
+        assert isinstance(value, dict)
+        return value
+
+
+@dataclass(frozen=True)
+class OpenEvidence:
+    """Verified Part A of both cases, in the sealed order, and the prompts that follow from it."""
+
+    opened: OpenPlan
+    parts: dict[str, PartA]
+    verifications: dict[str, Verification]
+    prompts: dict[str, bytes]
+
+
+@dataclass(frozen=True)
+class OpenExAnte:
+    """An attested ex-ante run whose every binding was replayed."""
+
+    evidence: OpenEvidence
+    document: dict[str, Any]
+    document_bytes: bytes
+    attestation: Verified
+    attestation_bytes: bytes
+    journal: list[dict[str, Any]]
+
+    @property
+    def blockers(self) -> dict[str, list[str]]:
+        """Case id -> codes of its blockers."""
+        return {c["case_id"]: [b["code"] for b in c["score"]["blockers"]] for c in self.document["cases"]}
+
+
+def run_directory(run_dir: Path) -> Path:
+    """The absolute path of a run folder.  Raises `EvalkitError` where there is none."""
+    path = Path(os.path.abspath(run_dir))  # noqa: PTH100 - resolve() would follow a symlinked run
+    if path.is_symlink():
+        raise BindingError(
+            Binding.RUN,
+            "the run folder is a symbolic link",
+            where=str(path),
+            expected="the folder itself",
+            do="name the folder that it points to",
+        )
+    if not path.is_dir():
+        raise EvalkitError(
+            "there is no such run folder",
+            where=str(path),
+            expected="a folder made by `evalkit.decisions.precommitment`",
+            do="check the path",
+        )
+    return path
+
+
+def load_trust(run_dir: Path, trust: Path | None, places: Places | None) -> Trust:
+    """The verifier's own trust file: the one named, else the user's."""
+    return Trust.load(trust_path(trust, places or Places.from_environment()), [run_dir])
+
+
+def open_plan(run_dir: Path, trust: Trust) -> OpenPlan:
+    """Step 1.  The plan is read once; its attestation must be by a pinned key."""
+    run_dir = run_directory(run_dir)
+    plan_bytes = read_bound(run_dir, PLAN, Binding.PRECOMMIT)
+    envelope = read_bound(run_dir, PLAN_ATTESTATION, Binding.ATTESTATION)
+    verified = verify(
+        envelope,
+        subject_name=PLAN,
+        predicate_type=PREDICATES["decisions/precommit"],
+        trust=trust,
+        run_id=_stated_run_id(plan_bytes),
+    )
+    if verified.subject_digest != digest(plan_bytes):
+        raise BindingError(
+            Binding.PRECOMMIT,
+            "plan.json is not the plan that was signed",
+            where=str(run_dir / PLAN),
+            expected=verified.subject_digest,
+            do="restore the plan; a plan is never edited, only superseded",
+        )
+    plan = Precommit.from_json(plan_bytes)
+    if verified.key.key_id != plan.signing_key_id:
+        raise BindingError(
+            Binding.AUTHORITY,
+            "another key signed the plan than the one that it names",
+            where=PLAN_ATTESTATION,
+            expected=plan.signing_key_id,
+            do="use the plan as it was made",
+        )
+    if [c.case_id for c in plan.cases] != plan.pair.order or len(set(plan.pair.order)) != 2:
+        raise BindingError(
+            Binding.PRECOMMIT,
+            "the plan's cases are not its ordered pair",
+            where=PLAN,
+            expected=", ".join(plan.pair.order),
+            do="make a new run",
+        )
+    return OpenPlan(
+        run_dir=run_dir,
+        plan=plan,
+        plan_bytes=plan_bytes,
+        attestation=verified,
+        trust=trust,
+        instructions=_instructions(run_dir, plan),
+        model=_model(run_dir, plan),
+    )
+
+
+def _stated_run_id(plan_bytes: bytes) -> str | None:
+    """The run id that the plan states, to find a key pinned for it; the signature decides later."""
+    try:
+        value = load_canonical(plan_bytes)
+    except EvalkitError:
+        raise BindingError(
+            Binding.PRECOMMIT,
+            "plan.json is no canonical JSON",
+            where=PLAN,
+            expected="the bytes that were signed",
+            do="restore the plan",
+        ) from None
+    run_id = value.get("run_id") if isinstance(value, dict) else None
+    if not isinstance(run_id, str):
+        raise BindingError(
+            Binding.PRECOMMIT,
+            "plan.json names no run",
+            where=PLAN,
+            expected="a run_id",
+            do="restore the plan",
+        )
+    return run_id
+
+
+def _instructions(run_dir: Path, plan: Precommit) -> Instructions:
+    template, schema, rubric = INSTRUCTIONS
+    bindings = {template: Binding.PROMPT, schema: Binding.PROMPT, rubric: Binding.SCORE}
+    data = {n: read_bound(run_dir, f"instructions/{n}", b) for n, b in bindings.items()}
+    instructions = Instructions(data[template], data[schema], data[rubric])
+    for (name, sealed), file in zip(instructions.digests().items(), INSTRUCTIONS, strict=True):
+        if plan.instructions.get(name) != sealed:
+            raise BindingError(
+                bindings[file],
+                f"{file} is not what the plan seals",
+                where=f"instructions/{file}",
+                expected=str(plan.instructions.get(name)),
+                do="restore the file",
+            )
+    return instructions
+
+
+def _model(run_dir: Path, plan: Precommit) -> Model:
+    if digest(canonical_json(plan.model)) != plan.model_digest:
+        raise BindingError(
+            Binding.CONFIGURATION,
+            "the plan's model configuration does not have the plan's digest",
+            where=PLAN,
+            expected=plan.model_digest,
+            do="make a new run",
+        )
+    if plan.model.get("adapter") != "replay":
+        return Model(plan.model)
+    data = read_bound(run_dir, REPLAY_FILE, Binding.CONFIGURATION)
+    if digest(data) != plan.model.get("replay_digest"):
+        raise BindingError(
+            Binding.CONFIGURATION,
+            "the replay file is not the one that the plan seals",
+            where=REPLAY_FILE,
+            expected=str(plan.model.get("replay_digest")),
+            do="restore the file",
+        )
+    return Model(plan.model, data)
+
+
+def open_evidence(opened: OpenPlan) -> OpenEvidence:
+    """Step 2.  Part A of both cases; raises `Blocked` where authentic evidence does not verify."""
+    parts: dict[str, PartA] = {}
+    verifications: dict[str, Verification] = {}
+    prompts: dict[str, bytes] = {}
+    for case in opened.plan.cases:
+        folder = f"part-a/{case.case_id}"
+        data = {n: read_bound(opened.run_dir, f"{folder}/{n}", Binding.PART_A) for n in PART_A_FILES}
+        for name in PART_A_FILES:
+            sealed = getattr(case, f"{name.partition('.')[0]}_digest")
+            if digest(data[name]) != sealed:
+                raise BindingError(
+                    Binding.PART_A,
+                    f"{name} of {case.case_id} is not what the plan seals",
+                    where=f"{folder}/{name}",
+                    expected=sealed,
+                    do="restore the file",
+                )
+        part = part_a(data, where=folder)
+        parts[case.case_id] = part
+        verifications[case.case_id] = verify_part_a(part, accepted_warnings=case.accepted_warnings)
+        prompts[case.case_id] = build_prompt(opened.instructions, part.packet_bytes)
+    return OpenEvidence(opened, parts, verifications, prompts)
+
+
+def check_scorer(plan: Precommit) -> None:
+    """The scorer must be the one that was sealed: otherwise a score cannot be replayed."""
+    if scorer_digest() != plan.scorer_digest:
+        raise BindingError(
+            Binding.SCORE,
+            "the scorer of this installation is not the one that the plan seals",
+            where="evalkit.decisions",
+            expected=plan.scorer_digest,
+            do=f"use evalkit {plan.evalkit_version}, with which the plan was made",
+        )
+
+
+def open_ex_ante(evidence: OpenEvidence) -> OpenExAnte:
+    """Step 3.  Verify the attestation, then replay every binding for both cases."""
+    opened = evidence.opened
+    plan = opened.plan
+    document_bytes, envelope = read_phase(opened.run_dir, EX_ANTE, EX_ANTE_FILE)
+    verified = verify(
+        envelope,
+        subject_name=EX_ANTE_FILE,
+        predicate_type=PREDICATES["decisions/ex-ante"],
+        trust=opened.trust,
+        run_id=plan.run_id,
+    )
+    if verified.subject_digest != digest(document_bytes):
+        raise _differs(document_bytes, verified)
+    document = load_canonical(document_bytes)
+    _replay(document, evidence)
+    if predicate_of(document) != {k: v for k, v in verified.predicate.items() if k not in _LEDGER_FIELDS}:
+        raise BindingError(
+            Binding.ATTESTATION,
+            "the attestation's digests are not those of the run file",
+            where=EX_ANTE,
+            expected="a predicate made from the run file",
+            do="make a new run",
+        )
+    journal = _journal(opened, Head.from_record(verified.predicate["ledger"]), document)
+    return OpenExAnte(evidence, document, document_bytes, verified, envelope, journal)
+
+
+#: what `commit_phase` adds to a predicate
+_LEDGER_FIELDS = ("ledger",)
+
+
+def predicate_of(document: dict[str, Any]) -> dict[str, Any]:
+    """The predicate that attests an ex-ante run: every digest, section by section."""
+    return {
+        "run_id": document["run_id"],
+        "phase": document["phase"],
+        "part_b_released": document["part_b_released"],
+        "attempt": document["attempt"],
+        "replayed": document["replayed"],
+        "precommit_digest": digest(canonical_json(document["precommit"])),
+        "configuration_digest": digest(canonical_json(document["configuration"])),
+        "scorer_digest": document["scorer_digest"],
+        "cases": [
+            {
+                "case_id": c["case_id"],
+                "verification_digest": digest(canonical_json(c["verification"])),
+                "prompt_digest": c["prompt_digest"],
+                "transmitted_prompt_digest": c["transmitted_prompt_digest"],
+                "response_schema_digest": c["response_schema_digest"],
+                "raw_response_digest": digest(raw_of(c["response"])),
+                "canonical_response_digest": digest(canonical_json(c["response"]["canonical"])),
+                "trace_digest": digest(canonical_json(c["trace"])),
+                "score_digest": digest(canonical_json(c["score"])),
+            }
+            for c in document["cases"]
+        ],
+    }
+
+
+_SECTIONS: list[tuple[str, Binding]] = [
+    ("precommit_digest", Binding.PRECOMMIT),
+    ("configuration_digest", Binding.CONFIGURATION),
+    ("scorer_digest", Binding.SCORE),
+]
+_CASE_SECTIONS: list[tuple[str, Binding]] = [
+    ("verification_digest", Binding.PART_A),
+    ("prompt_digest", Binding.PROMPT),
+    ("transmitted_prompt_digest", Binding.PROMPT),
+    ("response_schema_digest", Binding.PROMPT),
+    ("raw_response_digest", Binding.RESPONSE),
+    ("canonical_response_digest", Binding.RESPONSE),
+    ("trace_digest", Binding.CONFIGURATION),
+    ("score_digest", Binding.SCORE),
+]
+
+
+def _differs(document_bytes: bytes, verified: Verified) -> BindingError:
+    """The run file is not the attested one: say which section of it was changed, if that shows."""
+    signed = verified.predicate
+    try:
+        found = predicate_of(load_canonical(document_bytes))
+    except (EvalkitError, KeyError, TypeError, AttributeError, ValueError):
+        found = {}
+    binding, what = Binding.ATTESTATION, "run.json is not the file that was attested"
+    for name, section in _SECTIONS:
+        if found and found[name] != signed.get(name):
+            binding, what = section, f"{name} of run.json is not the attested one"
+            break
+    else:
+        for mine, theirs in zip(found.get("cases", []), signed.get("cases", []), strict=False):
+            wrong = [(n, b) for n, b in _CASE_SECTIONS if mine[n] != theirs.get(n)]
+            if wrong:
+                name, binding = wrong[0]
+                what = f"{name} of {theirs.get('case_id')} is not the attested one"
+                break
+    return BindingError(
+        binding,
+        what,
+        where=f"{EX_ANTE}/{EX_ANTE_FILE}",
+        expected=verified.subject_digest,
+        do="restore the file that was attested",
+    )
+
+
+def _replay(document: dict[str, Any], evidence: OpenEvidence) -> None:
+    """Recompute every binding of a run file from the plan and Part A."""
+    opened = evidence.opened
+    plan = opened.plan
+
+    def require(holds: bool, binding: Binding, what: str, case: str = "") -> None:
+        if not holds:
+            raise BindingError(
+                binding,
+                what,
+                where=f"{EX_ANTE}/{EX_ANTE_FILE}{f', case {case}' if case else ''}",
+                expected="what the plan, Part A and the scorer give when they are replayed",
+                do="do not trust this run: make a new one",
+            )
+
+    check_scorer(plan)
+    require(
+        document.get("phase") == "ex_ante_scored" and document.get("part_b_released") is False,
+        Binding.RUN,
+        "the file is no ex-ante run",
+    )
+    require(document["run_id"] == plan.run_id, Binding.PRECOMMIT, "it is the run of another plan")
+    require(
+        canonical_json(document["precommit"]) == opened.plan_bytes
+        and document["precommit_digest"] == opened.digest,
+        Binding.PRECOMMIT,
+        "it holds another plan than plan.json",
+    )
+    require(
+        document["configuration"] == plan.model and document["configuration_digest"] == plan.model_digest,
+        Binding.CONFIGURATION,
+        "its configuration is not the plan's",
+    )
+    require(document["scorer_digest"] == plan.scorer_digest, Binding.SCORE, "it names another scorer")
+    require(
+        document["replayed"] is (plan.model.get("adapter") == "replay"),
+        Binding.CONFIGURATION,
+        "its label 'replayed' is wrong",
+    )
+    require(
+        [c["case_id"] for c in document["cases"]] == plan.pair.order,
+        Binding.PRECOMMIT,
+        "its cases are not the plan's pair in the plan's order",
+    )
+    for case in document["cases"]:
+        case_id = case["case_id"]
+        prompt = digest(evidence.prompts[case_id])
+        require(
+            case["verification"] == dump(evidence.verifications[case_id]),
+            Binding.PART_A,
+            "its verification record is not what Part A gives",
+            case_id,
+        )
+        require(
+            case["prompt_digest"] == prompt and case["transmitted_prompt_digest"] == prompt,
+            Binding.PROMPT,
+            "its prompt is not the one that the plan and Part A give",
+            case_id,
+        )
+        require(
+            case["response_schema_digest"] == plan.instructions["response_schema"],
+            Binding.PROMPT,
+            "its response schema is not the plan's",
+            case_id,
+        )
+        response, trace = case["response"], case["trace"]
+        raw = raw_of(response)
+        require(
+            response == response_section(raw),
+            Binding.RESPONSE,
+            "its raw and canonical response do not belong together",
+            case_id,
+        )
+        require(
+            trace["configuration_digest"] == plan.model_digest
+            and trace["transmitted_prompt_digest"] == prompt
+            and trace["subject"] == case_id,
+            Binding.CONFIGURATION,
+            "its trace is of another call",
+            case_id,
+        )
+        score = dump(score_response(raw, evidence.parts[case_id].packet, opened.rubric))
+        require(
+            case["score"] == score and case["score_digest"] == digest(canonical_json(score)),
+            Binding.SCORE,
+            "its score does not replay",
+            case_id,
+        )
+
+
+def response_section(raw: bytes) -> dict[str, Any]:
+    """A raw response as a run file holds it: as text, or in base64 where it is no UTF-8."""
+    try:
+        text, encoding = raw.decode(), "utf-8"
+    except UnicodeDecodeError:
+        text, encoding = base64.b64encode(raw).decode(), "base64"
+    canonical = canonical_response(raw)
+    return {
+        "raw": text,
+        "raw_encoding": encoding,
+        "raw_digest": digest(raw),
+        "canonical": canonical,
+        "canonical_digest": digest(canonical_json(canonical)),
+    }
+
+
+def raw_of(response: dict[str, Any]) -> bytes:
+    """The raw bytes of a response section."""
+    text: str = response["raw"]
+    return base64.b64decode(text, validate=True) if response["raw_encoding"] == "base64" else text.encode()
+
+
+def canonical_response(raw: bytes) -> Any:
+    """The JSON value of a raw response, or None where it is no JSON."""
+    try:
+        return load_strict(raw)
+    except EvalkitError:
+        return None
+
+
+def _journal(opened: OpenPlan, signed: Head, document: dict[str, Any]) -> list[dict[str, Any]]:
+    """The run's segment of the ledger: unbroken from the plan to the attested head, attempts counted."""
+    plan = opened.plan
+    data = read_bound(opened.run_dir, JOURNAL, Binding.RUN)
+    records = verify_chain(
+        data, start_prev=plan.ledger_head.digest, start_seq=plan.ledger_head.size, covers=signed
+    )
+    mine = [r for r in records if r.get("run_id") == plan.run_id]
+    planned = [r for r in mine if r["event"] == "precommit" and r.get("document") == opened.digest]
+    before = [r for r in mine if r["seq"] < signed.size]
+    begun = {r["attempt"] for r in before if r["event"] == "attempt" and r.get("phase") == EX_ANTE}
+    if not planned or document["attempt"] not in begun or document["attempts"] != len(begun):
+        raise BindingError(
+            Binding.RUN,
+            "the journal does not tell of this plan and this attempt",
+            where=JOURNAL,
+            expected=f"the precommit, and {document['attempts']} attempt(s) up to number"
+            f" {document['attempt']}",
+            do="restore the journal",
+        )
+    return records

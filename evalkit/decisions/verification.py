@@ -1,0 +1,284 @@
+"""Verify a run as a third party: the run folder and one's own trust file, nothing else.
+
+Nothing is opened that the run did not publish itself: before a reveal the sealed packets stay shut, after
+it the published openings are checked against the plan's commitments and the scores are computed again.
+Each line says whether it is proven, a policy that was declared, or not proven by these files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from evalkit.decisions.calibration import (
+    Opened,
+    calibrate,
+    interpret,
+    predicate_of,
+    sealed_packets,
+)
+from evalkit.decisions.chain import (
+    OpenExAnte,
+    OpenPlan,
+    load_trust,
+    open_evidence,
+    open_ex_ante,
+    open_plan,
+    run_directory,
+)
+from evalkit.decisions.layout import EX_ANTE, REVEAL, REVEAL_FILE
+from evalkit.decisions.moments import instant
+from evalkit.decisions.record import DecisionRecord
+from evalkit.decisions.settling import OPTIONAL, REQUIRED
+from evalkit.errors import Binding, BindingError, EvalkitError
+from evalkit.sealing import (
+    PREDICATES,
+    Opening,
+    Places,
+    canonical_json,
+    digest,
+    load_canonical,
+    read_phase,
+)
+from evalkit.sealing import verify as verify_envelope
+
+Status = Literal["proven", "policy", "not proven"]
+
+
+@dataclass(frozen=True)
+class Line:
+    status: Status
+    text: str
+
+
+@dataclass(frozen=True)
+class VerificationReport:
+    """What the files of a run show."""
+
+    run_id: str
+    phase: str
+    trust_path: str
+    trust_digest: str
+    lines: tuple[Line, ...]
+    calibration: dict[str, Any] | None
+
+    def summary(self) -> dict[str, Any]:
+        return {
+            "run_id": self.run_id,
+            "phase": self.phase,
+            "trust": {"path": self.trust_path, "digest": self.trust_digest},
+            "lines": [{"status": x.status, "text": x.text} for x in self.lines],
+        }
+
+    def __str__(self) -> str:
+        head = [f"run {self.run_id}, phase {self.phase}", f"trust {self.trust_path} {self.trust_digest}"]
+        return "\n".join(head + [f"{x.status:>10}  {x.text}" for x in self.lines])
+
+
+def verify_run(
+    run_dir: Path, *, trust: Path | None = None, places: Places | None = None
+) -> VerificationReport:
+    """Verify a decision run.  Raises `BindingError` naming the first binding that fails."""
+    run_dir = run_directory(run_dir)
+    _check_entries(run_dir)
+    opened = open_plan(run_dir, load_trust(run_dir, trust, places))
+    evidence = open_evidence(opened)
+    lines = _plan_lines(opened)
+    phase, calibration = "precommitted", None
+    if (run_dir / EX_ANTE).exists():
+        run = open_ex_ante(evidence)
+        phase = str(run.document["phase"])
+        lines += _ex_ante_lines(run)
+        if (run_dir / REVEAL).exists():
+            calibration = _check_reveal(run)
+            phase = str(calibration["phase"])
+            lines += _reveal_lines(calibration)
+        else:
+            sealed_packets(run_dir, opened.plan)
+            lines.append(
+                Line("proven", "catalog, mapping and Part B are the ciphertexts that the plan names")
+            )
+    elif (run_dir / REVEAL).exists():
+        raise BindingError(
+            Binding.RUN,
+            "there is a reveal without an ex-ante run",
+            where=str(run_dir),
+            expected="ex-ante before reveal",
+            do="restore the ex-ante folder",
+        )
+    else:
+        sealed_packets(run_dir, opened.plan)
+    lines += _limits(opened)
+    return VerificationReport(
+        run_id=opened.plan.run_id,
+        phase=phase,
+        trust_path=str(opened.trust.path),
+        trust_digest=opened.trust.digest,
+        lines=tuple(lines),
+        calibration=calibration,
+    )
+
+
+def _check_entries(run_dir: Path) -> None:
+    """Nothing lies in a run folder that no format names."""
+    allowed = {*REQUIRED, *OPTIONAL, EX_ANTE, REVEAL}
+    extra = sorted(p.name for p in run_dir.iterdir() if p.name not in allowed)
+    if extra:
+        raise BindingError(
+            Binding.RUN,
+            f"the run folder holds {', '.join(extra)}",
+            where=str(run_dir),
+            expected=", ".join(sorted(allowed)),
+            do="find out who put it there, and move it away",
+        )
+
+
+def _plan_lines(opened: OpenPlan) -> list[Line]:
+    plan = opened.plan
+    key = opened.attestation.key
+    return [
+        Line("proven", f"the plan was signed by {key.key_id}, which your trust file pins"),
+        Line("proven", "evidence, prompt template, response schema and rubric are those of the plan"),
+        Line(
+            "proven",
+            f"Part A of {' and '.join(plan.pair.order)} passes its quality control again, with"
+            " exactly the accepted warnings; nothing in it was known after the cutoff",
+        ),
+        Line(
+            "policy",
+            f"custody {plan.custody}"
+            + (", keys made for this run by its own user" if plan.ephemeral_keys else ""),
+        ),
+        Line("policy", f"verification mode {plan.verification_mode}: no artifact bytes were replayed"),
+        Line(
+            "policy",
+            f"label {plan.contamination}; a probability counts as nontrivial from"
+            f" {plan.nontrivial_probability}; at most {plan.attempt_cap} attempts",
+        ),
+    ]
+
+
+def _ex_ante_lines(run: OpenExAnte) -> list[Line]:
+    d = run.document
+    blocked = {case: codes for case, codes in run.blockers.items() if codes}
+    return [
+        Line("proven", f"the run was signed by {run.attestation.key.key_id} over every digest in it"),
+        Line("proven", "prompts, configuration, responses and scores replay from the plan and Part A"),
+        Line(
+            "proven",
+            f"the journal is unbroken up to the signed head; it counts {d['attempts']} attempt(s),"
+            f" this is number {d['attempt']}",
+        ),
+        Line(
+            "proven",
+            "blockers: "
+            + (
+                "none"
+                if not blocked
+                else "; ".join(f"{case}: {', '.join(sorted(set(codes)))}" for case, codes in blocked.items())
+            ),
+        ),
+        Line(
+            "not proven",
+            "that the answers came from the model named: the evaluator's key vouches for it"
+            if not d["replayed"]
+            else "that a model gave these answers: they were replayed from a file",
+        ),
+    ]
+
+
+def _reveal_lines(calibration: dict[str, Any]) -> list[Line]:
+    return [
+        Line("proven", "catalog, mapping and both Part Bs open to what the plan committed to"),
+        Line(
+            "proven",
+            f"the reveal at {calibration['revealed_at']} binds this very run, and its scores come out again",
+        ),
+    ]
+
+
+def _limits(opened: OpenPlan) -> list[Line]:
+    lines = [
+        Line("not proven", "that a cited record supports the sentence citing it: a person must review that"),
+        Line("not proven", "that the model does not remember the case: it is named"),
+        Line("not proven", "when things happened, beyond the signer's own clock"),
+    ]
+    if opened.plan.custody == "self":
+        lines.append(
+            Line("not proven", "that nobody peeked: the evaluator's own user could open the sealed files")
+        )
+    if opened.plan.ephemeral_keys:
+        lines.append(
+            Line(
+                "not proven",
+                "that no other plan was tried first: the key was made for this run, and so was its ledger",
+            )
+        )
+    return lines
+
+
+def _check_reveal(run: OpenExAnte) -> dict[str, Any]:
+    """Verify the reveal's attestation, its openings and its numbers against run and plan."""
+    opened = run.evidence.opened
+    plan = opened.plan
+    document_bytes, envelope = read_phase(opened.run_dir, REVEAL, REVEAL_FILE)
+    verified = verify_envelope(
+        envelope,
+        subject_name=REVEAL_FILE,
+        predicate_type=PREDICATES["decisions/reveal"],
+        trust=opened.trust,
+        run_id=plan.run_id,
+    )
+    verified.check_subject(document_bytes)
+    document: dict[str, Any] = load_canonical(document_bytes)
+    expected = predicate_of(document)
+    if expected != {k: verified.predicate.get(k) for k in expected}:
+        raise _wrong(Binding.ATTESTATION, "the attestation's digests are not those of calibration.json")
+    sealed = _published(document, run)
+    if document["bindings"]["ex_ante_run_digest"] != digest(run.document_bytes) or document["bindings"][
+        "ex_ante_attestation_digest"
+    ] != digest(run.attestation_bytes):
+        raise _wrong(Binding.ATTESTATION, "the reveal binds another ex-ante run")
+    if instant(document["revealed_at"]) < instant(run.document["finalized_at"]):
+        raise _wrong(Binding.RUN, "the reveal is dated before the run was final")
+    if any(run.blockers.values()):
+        raise _wrong(Binding.RUN, "a blocked run was revealed")
+    if document["combined_score_prohibited"] is not True or document["calibration_included_in_ex_ante_total"]:
+        raise _wrong(Binding.RUN, "the record allows a combined score")
+    responses = {c["case_id"]: c["response"]["canonical"] for c in run.document["cases"]}
+    for case in document["cases"]:
+        record = DecisionRecord.from_response(canonical_json(responses[case["case_id"]]))
+        realized = sealed.mapping.cases[case["case_id"]].realized_scenario_id
+        scores = calibrate(record.probabilities(), realized)
+        if case["realized_scenario_id"] != realized or any(case[k] != v for k, v in scores.items()):
+            raise _wrong(Binding.SCORE, f"the calibration of {case['case_id']} does not come out again")
+    return document
+
+
+def _published(document: dict[str, Any], run: OpenExAnte) -> Opened:
+    """The published openings, each checked against its commitment in the plan."""
+    opened = run.evidence.opened
+    packets = sealed_packets(opened.run_dir, opened.plan)
+    openings = {}
+    try:
+        for kind, packet in packets.items():
+            published = document["openings"][kind]
+            opening = Opening(canonical_json(published["payload"]), bytes.fromhex(published["salt"]))
+            packet.check_opening(opening)
+            openings[kind] = opening
+    except (KeyError, TypeError, ValueError, EvalkitError) as error:
+        if isinstance(error, BindingError):
+            raise
+        raise _wrong(Binding.SEALED_PACKET, "an opening is missing or malformed") from None
+    return interpret(opened.plan, openings)
+
+
+def _wrong(binding: Binding, what: str) -> BindingError:
+    return BindingError(
+        binding,
+        what,
+        where=f"{REVEAL}/{REVEAL_FILE}",
+        expected="a record made by reveal from this run",
+        do="do not use this record",
+    )

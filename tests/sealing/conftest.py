@@ -1,0 +1,109 @@
+"""A small world for sealing tests: one signer, its trust, its ledger, one private run folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evalkit.sealing import (
+    PREDICATES,
+    Committed,
+    Ledger,
+    Phase,
+    Recovered,
+    Signer,
+    Trust,
+    TrustedKey,
+    canonical_json,
+    commit_phase,
+    recover,
+)
+
+RUN_ID = "r-0001"
+EX_ANTE = Phase("ex-ante", "run.json", PREDICATES["decisions/ex-ante"])
+REVEAL = Phase("reveal", "reveal.json", PREDICATES["decisions/reveal"])
+
+
+class Clock:
+    """A clock that moves a second at each look, and can be set."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2026, 11, 30, 12, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        self.now += timedelta(seconds=1)
+        return self.now
+
+
+@dataclass
+class World:
+    signer: Signer
+    trust: Trust
+    ledger: Ledger
+    clock: Clock
+    run_dir: Path
+    document: bytes = field(default=canonical_json({"score": 7}))
+
+    def commit(
+        self, *, attempt: int = 1, phase: Phase = EX_ANTE, document: bytes | None = None, **other: Any
+    ) -> Committed:
+        arguments: dict[str, Any] = {
+            "predicate_type": phase.predicate_type,
+            "predicate": lambda head, attempt: {"part_b_released": False},
+            "signer": self.signer,
+            "trust": self.trust,
+            "ledger": self.ledger,
+            "run_id": RUN_ID,
+            "attempt": attempt,
+        }
+        return commit_phase(
+            self.run_dir,
+            phase.name,
+            phase.file_name,
+            self.document if document is None else document,
+            **(arguments | other),
+        )
+
+    def recover(self, **other: Any) -> list[Recovered]:
+        arguments: dict[str, Any] = {
+            "phases": [EX_ANTE, REVEAL],
+            "ledger": self.ledger,
+            "trust": self.trust,
+            "run_id": RUN_ID,
+            "at": self.clock.now,
+        }
+        return recover(self.run_dir, **(arguments | other))
+
+    def states(self, phase: str = "ex-ante") -> list[tuple[int, str]]:
+        return [(a.number, a.state) for a in self.ledger.attempts(RUN_ID, phase)]
+
+    def snapshot(self) -> dict[str, bytes | None]:
+        """Everything in the run folder and the ledger's, to show that nothing was touched."""
+        found: dict[str, bytes | None] = {}
+        for root in (self.run_dir, self.ledger.path.parent):
+            for path in sorted(root.rglob("*")):
+                plain = path.is_file() and not path.is_symlink()
+                found[str(path)] = path.read_bytes() if plain else None
+        return found
+
+
+@pytest.fixture
+def world(tmp_path: Path, make_signer: Callable[..., Any]) -> World:
+    signer = make_signer()
+    key = TrustedKey.of(signer.public_key, predicate_types=tuple(PREDICATES.values()))
+    clock = Clock()
+    run_dir = tmp_path / "runs" / "r1"
+    run_dir.mkdir(parents=True)
+    run_dir.chmod(0o700)
+    return World(
+        signer=signer,
+        trust=Trust(tmp_path / "trust.json", "sha256:" + "0" * 64, (key,)),
+        ledger=Ledger(tmp_path / "state" / "ledger.jsonl", clock=clock),
+        clock=clock,
+        run_dir=run_dir,
+    )

@@ -1,0 +1,346 @@
+"""Canonical JSON: reference vectors, strict loading, and that the fast way writes the same bytes."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import struct
+import sys
+from enum import IntEnum, StrEnum
+from pathlib import Path
+from typing import Any
+
+import pytest
+import rfc8785
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from evalkit.sealing import CanonicalError, canonical_json, digest, load_canonical, load_strict
+from evalkit.sealing.canonical import _survey
+
+text = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
+# Characters on both sides of the surrogates, where code point and UTF-16 order part.
+edge_text = st.text(st.sampled_from("a\u007f\u00e9\ud7ff\ue000\ufb33\uffff\U00010000\U0001f600\U0010ffff"))
+numbers = st.integers(-(2**53) + 1, 2**53 - 1) | st.floats(allow_nan=False, allow_infinity=False).filter(
+    lambda f: not (f.is_integer() and abs(f) >= 2**53)
+)
+scalars = st.none() | st.booleans() | numbers | text
+documents = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(text | edge_text, inner, max_size=5),
+    max_leaves=30,
+)
+
+
+# --- vectors -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["arrays", "french", "structures", "unicode", "values", "weird"])
+def test_rfc8785_reference_transforms(shared_data: Path, name: str) -> None:
+    folder = shared_data / "sealing" / "jcs"
+    value = load_strict((folder / "input" / f"{name}.json").read_bytes())
+    expected = (folder / "output" / f"{name}.json").read_bytes()
+    if name == "values":
+        # This one holds 333333333.33333329, 1E30 and the like; 1E30 is where our profile ends.
+        with pytest.raises(CanonicalError, match="integral float"):
+            canonical_json(value)
+        assert rfc8785.dumps(value) == expected
+    else:
+        assert canonical_json(value) == expected
+        assert load_canonical(expected) == value
+
+
+def test_es6_number_sequence(shared_data: Path) -> None:
+    taken = 0
+    for line in (shared_data / "sealing" / "jcs" / "es6_numbers_10000.txt").read_text().split():
+        bits, expected = line.split(",")
+        (number,) = struct.unpack(">d", bytes.fromhex(bits.rjust(16, "0")))
+        if not math.isfinite(number) or (number.is_integer() and abs(number) >= 2**53):
+            with pytest.raises(CanonicalError):
+                canonical_json(number)
+        else:
+            assert canonical_json([number]) == f"[{expected}]".encode()
+            taken += 1
+    assert taken > 5000
+
+
+def test_dump_vectors(shared_data: Path) -> None:
+    cases = json.loads((shared_data / "sealing/evalkit_own/canonical_dump_cases.json").read_text())
+    assert len(cases) > 25
+    for case in cases:
+        if case["kind"] == "float":
+            (value,) = struct.unpack(">d", bytes.fromhex(case["ieee_be_hex"]))
+            expected = (case["jcs"] or "").encode()
+        elif case["kind"] == "int":
+            value, expected = int(case["decimal"]), (case["jcs"] or "").encode()
+        else:
+            value = load_strict(case["input_ascii"].encode())
+            expected = bytes.fromhex(case["canonical_utf8_hex"])
+        if case["evalkit"] == "accept":
+            assert canonical_json(value) == expected, case
+        else:
+            with pytest.raises(CanonicalError):
+                canonical_json(value)
+
+
+def test_strict_load_vectors(shared_data: Path) -> None:
+    cases = json.loads((shared_data / "sealing/evalkit_own/strict_load_cases.json").read_text())
+    assert len(cases) > 30
+    for case in cases:
+        data = bytes.fromhex(case["utf8_hex"])
+        if case["accept"]:
+            value = load_canonical(data)
+            if case["name"] == "1e+21":
+                assert value == [1e21]  # read, but not written
+            else:
+                assert canonical_json(value) == data, case["name"]
+        else:
+            with pytest.raises(CanonicalError):
+                load_canonical(data)
+
+
+def test_json_test_suite(shared_data: Path) -> None:
+    """Accept y_, refuse n_, decide i_ without crashing.  I-JSON refuses some y_ files on purpose."""
+    refused_on_purpose = {"y_object_duplicated_key.json", "y_object_duplicated_key_and_value.json"}
+    count = 0
+    for path in sorted((shared_data / "sealing" / "jsontestsuite").glob("[yni]_*.json")):
+        count += 1
+        try:
+            load_strict(path.read_bytes())
+            accepted = True
+        except CanonicalError:
+            accepted = False
+        if path.name.startswith("y_"):
+            assert accepted == (path.name not in refused_on_purpose), path.name
+        elif path.name.startswith("n_"):
+            assert not accepted, path.name
+    assert count > 300
+
+
+# --- the fast way --------------------------------------------------------------------------------
+
+
+@given(documents)
+@settings(max_examples=600, deadline=None)
+@example({"\ufb33": 2, "\U0001f600": 1})
+@example([1.0, -0.0, 1e-5, 1e-7, 0.0001, 5e-324])
+def test_bytes_equal_the_reference_and_round_trip(value: Any) -> None:
+    data = canonical_json(value)
+    assert data == rfc8785.dumps(value)
+    assert load_canonical(data) == value
+    assert canonical_json(load_canonical(data)) == data
+
+
+def _random_document(rng: random.Random, depth: int = 0) -> Any:
+    kind = rng.randrange(9 if depth < 4 else 6)
+    if kind == 0:
+        return rng.choice([None, True, False])
+    if kind == 1:
+        return rng.randint(-(2**53) + 1, 2**53 - 1)
+    if kind == 2:
+        return rng.choice(
+            [rng.random(), rng.uniform(-1e6, 1e6), float(rng.randrange(1000)), 10 ** -rng.random()]
+        )
+    if kind in (3, 4, 5):
+        return "".join(
+            rng.choice('ab "\\/\n\x00\x1f\x7fé\u2028\ue000\U0001f600') for _ in range(rng.randrange(8))
+        )
+    if kind == 6:
+        return [_random_document(rng, depth + 1) for _ in range(rng.randrange(5))]
+    return {
+        rng.choice("abcxyz\ue000\U0001f600") + str(rng.randrange(30)): _random_document(rng, depth + 1)
+        for _ in range(rng.randrange(5))
+    }
+
+
+def test_bytes_equal_the_reference_on_many_documents() -> None:
+    rng = random.Random(8785)
+    for _ in range(20_000):
+        value = _random_document(rng)
+        assert canonical_json(value) == rfc8785.dumps(value)
+
+
+@pytest.mark.slow
+def test_bytes_equal_the_reference_on_200_000_documents() -> None:
+    rng = random.Random(200_000)
+    for _ in range(200_000):
+        value = _random_document(rng)
+        assert canonical_json(value) == rfc8785.dumps(value)
+
+
+def test_the_fast_way_is_taken_where_it_may_be() -> None:
+    """Without this the equality tests could pass because everything goes to the reference."""
+
+    def fast(value: Any) -> bool:
+        return _survey(value, max_bytes=10_000, writing=True)
+
+    assert fast({"a": [1, "é", None, True, 0.25, -1234.5], "b\ud7ff": {}})
+    assert not fast([1.0])
+    assert not fast([1e-5])
+    assert not fast([0.0])
+    assert not fast({"\ue000": 1})
+    assert not fast([{"\U0001f600": 1}])
+
+
+# --- threats -------------------------------------------------------------------------------------
+
+
+def test_key_order_fb33_against_emoji() -> None:
+    assert canonical_json({"\ufb33": 2, "\U0001f600": 1}) == '{"\U0001f600":1,"\ufb33":2}'.encode()
+
+
+def test_nfc_and_nfd_keys_stay_two_keys() -> None:
+    data = canonical_json({"\u00e9": 1, "e\u0301": 2})
+    assert len(load_canonical(data)) == 2
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf, 2.0**53, -(2.0**53), 1e22])
+def test_floats_without_canonical_form_are_refused(number: float) -> None:
+    """Float re-encoding, NaN -> null."""
+    with pytest.raises(CanonicalError) as caught:
+        canonical_json({"a": [0, {"p": number}]})
+    assert caught.value.where == "$.a[1].p"
+
+
+@pytest.mark.parametrize("number", [2**53, -(2**53), 10**30])
+def test_ints_beyond_2_53_are_refused(number: int) -> None:
+    with pytest.raises(CanonicalError, match="integer beyond"):
+        canonical_json([number])
+    with pytest.raises(CanonicalError, match="integer beyond"):
+        load_strict(b"[%d]" % number)
+
+
+def test_an_integer_of_10_000_digits_is_refused_not_a_crash() -> None:
+    with pytest.raises(CanonicalError):
+        load_strict(b"1" * 10_000)
+
+
+class Word(StrEnum):
+    A = "a"
+
+
+class Number(IntEnum):
+    ONE = 1
+
+
+class Mapping(dict[str, int]):
+    pass
+
+
+@pytest.mark.parametrize(
+    "value",
+    [Word.A, Number.ONE, Mapping(), (1,), {1: 2}, {None: 1}, {Word.A: 1}, b"x", object(), {1}, range(3)],
+)
+def test_exact_builtin_types_only(value: Any) -> None:
+    with pytest.raises(CanonicalError) as caught:
+        canonical_json({"deep": [value]})
+    assert caught.value.where.startswith("$.deep[0]")
+    assert caught.value.expected
+    assert caught.value.do
+
+
+@pytest.mark.parametrize("value", ["\ud800", "a\udc00", {"\ud800": 1}, ["\udfff\ud800"]])
+def test_lone_surrogates_are_refused(value: Any) -> None:
+    with pytest.raises(CanonicalError, match="surrogate"):
+        canonical_json({"in": value})
+    with pytest.raises(CanonicalError, match="surrogate"):
+        load_strict(json.dumps(value).encode())
+
+
+@pytest.mark.parametrize("value", ["\ud800", {"\ud800": 1.0}])
+def test_lone_surrogates_are_refused_on_the_reference_way_too(value: Any) -> None:
+    with pytest.raises(CanonicalError, match="surrogate"):
+        canonical_json([1.0, {"\ue000": value}])
+
+
+def test_escaped_pairs_are_one_character() -> None:
+    assert load_strict(b'"\\uD83D\\uDE00"') == "\U0001f600"
+
+
+@pytest.mark.parametrize("data", [b'{"a":1,"a":1}', b'{"a":1,"\\u0061":2}', b'[{"b":{"x":1,"x":2}}]'])
+def test_duplicate_keys_are_refused(data: bytes) -> None:
+    with pytest.raises(CanonicalError, match="occurs twice"):
+        load_strict(data)
+
+
+@pytest.mark.parametrize("shape", [("[", "]"), ('{"a":', "}")])
+def test_nesting_64_passes_65_and_2000_and_a_million_do_not(shape: tuple[str, str]) -> None:
+    def nested(depth: int) -> bytes:
+        middle = "1" if shape[0] != "[" else ""
+        return (shape[0] * depth + middle + shape[1] * depth).encode()
+
+    assert canonical_json(load_canonical(nested(64))) == nested(64)
+    for depth in (65, 2000, 1_000_000):
+        with pytest.raises(CanonicalError, match="nests deeper"):
+            load_strict(nested(depth))
+        with pytest.raises(CanonicalError):
+            load_strict((shape[0] * depth).encode())
+
+
+def test_a_value_that_contains_itself_is_too_deep() -> None:
+    loop: list[Any] = []
+    loop.append(loop)
+    with pytest.raises(CanonicalError, match="nests deeper"):
+        canonical_json(loop)
+
+
+def test_a_value_that_doubles_at_every_level_is_too_large() -> None:
+    value: list[Any] = []
+    for _ in range(63):
+        value = [value, value]
+    with pytest.raises(CanonicalError, match="larger than"):
+        canonical_json(value, max_bytes=10_000)
+
+
+def test_sizes_are_capped() -> None:
+    assert canonical_json("é" * 49, max_bytes=100)
+    with pytest.raises(CanonicalError, match="larger than 100 bytes"):
+        canonical_json("é" * 50, max_bytes=100)
+    with pytest.raises(CanonicalError, match="larger than 100 bytes"):
+        canonical_json({"k" * 101: 1}, max_bytes=100)
+    with pytest.raises(CanonicalError, match="larger than 100 bytes"):
+        load_strict(b" " * 101, max_bytes=100)
+
+
+def test_deep_python_stack_gives_an_error_of_ours() -> None:
+    def below(levels: int) -> None:
+        if levels:
+            below(levels - 1)
+        else:
+            with pytest.raises(CanonicalError):
+                load_strict(b"[" * 5000)
+
+    below(sys.getrecursionlimit() // 2)
+
+
+@given(documents, st.data())
+@settings(max_examples=200, deadline=None)
+def test_truncation_at_every_length_is_refused(value: Any, data: st.DataObject) -> None:
+    whole = canonical_json({"v": value})
+    for length in range(len(whole)):
+        with pytest.raises(CanonicalError):
+            load_canonical(whole[:length])
+
+
+@given(st.binary(max_size=60))
+@settings(max_examples=500, deadline=None)
+def test_any_bytes_load_or_raise_our_error(data: bytes) -> None:
+    try:
+        value = load_canonical(data)
+    except CanonicalError:
+        return
+    assert rfc8785.dumps(value) == data
+
+
+def test_an_error_shows_no_content() -> None:
+    """A parse error in sealed content must not carry the content along."""
+    with pytest.raises(CanonicalError) as caught:
+        load_strict(b'{"a": "SENTINEL", oops}')
+    assert "SENTINEL" not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+
+
+def test_digest_is_over_the_bytes() -> None:
+    assert digest(b"") == "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"

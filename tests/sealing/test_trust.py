@@ -1,0 +1,321 @@
+"""The trust file: who may vouch for what, and the files that are refused."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evalkit.errors import Binding, BindingError, EvalkitError
+from evalkit.sealing import PREDICATES, Places, Trust, TrustedKey, canonical_json, key_id, pin, trust_path
+from evalkit.sealing.keys import SMALL_ORDER
+from evalkit.sealing.trust import FORMAT
+
+PLAN, RUN = PREDICATES["decisions/precommit"], PREDICATES["decisions/ex-ante"]
+NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def key(make_signer: Callable[..., Any]) -> TrustedKey:
+    return TrustedKey.of(make_signer().public_key, predicate_types=(PLAN,), roles=("owner",), comment="mine")
+
+
+@pytest.fixture
+def path(tmp_path: Path, key: TrustedKey) -> Path:
+    path = tmp_path / "config" / "trust.json"
+    pin(path, key)
+    return path
+
+
+def refused(path: Path, *workspace: Path, match: str | None = None) -> None:
+    with pytest.raises(BindingError, match=match) as caught:
+        Trust.load(path, workspace)
+    assert caught.value.binding is Binding.AUTHORITY
+    assert caught.value.expected
+    assert caught.value.do
+
+
+def test_pin_and_load(path: Path, key: TrustedKey, tmp_path: Path) -> None:
+    trust = Trust.load(path, [tmp_path / "run"])
+    assert trust.keys == (key,)
+    assert trust.key(key.key_id) == key
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    from evalkit.sealing import digest
+
+    assert trust.digest == digest(path.read_bytes())
+
+
+def test_every_field_survives(tmp_path: Path, make_signer: Callable[..., Any]) -> None:
+    key = TrustedKey.of(
+        make_signer().public_key,
+        roles=("grader", "second-reader"),
+        predicate_types=(PLAN, RUN),
+        valid_from=NOW,
+        valid_until=NOW + timedelta(days=1, microseconds=5),
+        custody="second_party",
+        ephemeral=True,
+        runs=("r1", "r2"),
+        comment="ü",
+    )
+    pin(tmp_path / "c" / "trust.json", key)
+    assert Trust.load(tmp_path / "c" / "trust.json", []).keys == (key,)
+
+
+def test_pin_twice_changes_nothing_and_other_rights_are_refused(path: Path, key: TrustedKey) -> None:
+    before = path.read_bytes()
+    pin(path, key)
+    assert path.read_bytes() == before
+    with pytest.raises(EvalkitError, match="pinned already"):
+        pin(path, TrustedKey.of(key.public_key, predicate_types=(PLAN, RUN)))
+    assert path.read_bytes() == before
+
+
+def test_pins_at_the_same_time_all_stay(tmp_path: Path, make_signer: Callable[..., Any]) -> None:
+    path = tmp_path / "c" / "trust.json"
+    keys = [TrustedKey.of(make_signer().public_key) for _ in range(12)]
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda key: pin(path, key), keys))
+    assert {key.key_id for key in Trust.load(path, []).keys} == {key.key_id for key in keys}
+
+
+# --- what a key may sign -------------------------------------------------------------------------
+
+
+def test_rights_of_a_key(make_signer: Callable[..., Any]) -> None:
+    key = TrustedKey.of(
+        make_signer().public_key,
+        predicate_types=(PLAN,),
+        runs=("r1",),
+        valid_from=NOW,
+        valid_until=NOW + timedelta(hours=1),
+    )
+    trust = Trust(Path("t"), "sha256:" + "0" * 64, (key,))
+    assert trust.keys_for(PLAN, "r1", NOW) == (key,)
+    assert trust.keys_for(RUN, "r1", NOW) == ()
+    assert trust.keys_for(PLAN, "r2", NOW) == ()
+    assert trust.keys_for(PLAN, None, NOW) == ()
+    assert trust.keys_for(PLAN, "r1", NOW - timedelta(microseconds=1)) == ()
+    assert trust.keys_for(PLAN, "r1", NOW + timedelta(hours=1)) == ()
+    with pytest.raises(EvalkitError, match="time zone"):
+        trust.keys_for(PLAN, "r1", datetime(2026, 1, 1))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"ephemeral": True},
+        {"ephemeral": True, "runs": ()},
+        {"runs": ("../r1",)},
+        {"custody": "blind"},
+        {"predicate_types": ("decisions/plan",)},
+        {"predicate_types": PLAN},
+        {"roles": ("Owner!",)},
+        {"valid_from": datetime(2026, 1, 1)},
+    ],
+)
+def test_a_key_cannot_exist_with_rights_that_make_no_sense(
+    make_signer: Callable[..., Any], fields: dict[str, Any]
+) -> None:
+    with pytest.raises(EvalkitError):
+        TrustedKey.of(make_signer().public_key, **fields)
+
+
+def test_a_key_id_of_another_key_is_refused(make_signer: Callable[..., Any]) -> None:
+    """Key substitution inside the trust file."""
+    with pytest.raises(BindingError, match="key id"):
+        TrustedKey(key_id=make_signer().key_id, public_key=make_signer().public_key)
+
+
+def test_small_order_key_is_refused_when_pinned_and_when_loaded(path: Path) -> None:
+    for public in SMALL_ORDER:
+        with pytest.raises(BindingError, match="small order"):
+            TrustedKey.of(public)
+    record = json.loads(path.read_bytes())
+    public = min(SMALL_ORDER)
+    record["keys"][0] |= {"public_key": public.hex(), "key_id": key_id(public)}
+    path.write_bytes(canonical_json(record))
+    refused(path, match="small order")
+
+
+# --- the file ------------------------------------------------------------------------------------
+
+
+def _symlink(path: Path) -> None:
+    path.rename(path.with_name("real.json"))
+    path.symlink_to("real.json")
+
+
+def _symlinked_folder(path: Path) -> None:
+    path.parent.rename(path.parent.with_name("real"))
+    path.parent.symlink_to("real")
+
+
+def _hard_link(path: Path) -> None:
+    os.link(path, path.with_name("second"))
+
+
+def _fifo(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path, 0o600)
+
+
+def _device(path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a device")
+    path.unlink()
+    try:
+        os.mknod(path, 0o600 | 0o020000, os.makedev(1, 3))
+    except OSError:
+        pytest.skip("devices cannot be made here")
+
+
+def _folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def _missing(path: Path) -> None:
+    path.unlink()
+
+
+def _foreign(path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a file away")
+    os.chown(path, 12345, -1)
+
+
+def _foreign_folder(path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a folder away")
+    os.chown(path.parent, 12345, -1)
+
+
+def _mode(mode: int) -> Callable[[Path], None]:
+    return lambda path: path.chmod(mode)
+
+
+def _folder_mode(mode: int) -> Callable[[Path], None]:
+    return lambda path: path.parent.chmod(mode)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        pytest.param(_symlink, id="symlinked file"),
+        pytest.param(_symlinked_folder, id="symlinked folder"),
+        pytest.param(_hard_link, id="hard link kept"),
+        pytest.param(_fifo, id="FIFO as file"),
+        pytest.param(_device, id="device as file"),
+        pytest.param(_folder, id="folder as file"),
+        pytest.param(_missing, id="missing"),
+        pytest.param(_foreign, id="foreign-owned"),
+        pytest.param(_foreign_folder, id="foreign-owned folder"),
+        pytest.param(_mode(0o620), id="group-writable"),
+        pytest.param(_mode(0o602), id="world-writable"),
+        pytest.param(_folder_mode(0o770), id="group-writable folder"),
+        pytest.param(_folder_mode(0o707), id="world-writable folder"),
+    ],
+)
+def test_trust_files_that_others_could_have_made_are_refused(
+    path: Path, spoil: Callable[[Path], None]
+) -> None:
+    spoil(path)
+    refused(path)
+
+
+def test_a_trust_file_that_others_may_only_read_is_fine(path: Path) -> None:
+    path.chmod(0o644)
+    path.parent.chmod(0o755)
+    assert Trust.load(path, []).keys
+
+
+def test_trust_file_in_the_workspace_is_refused(path: Path, tmp_path: Path) -> None:
+    refused(path, path.parent, match="inside the workspace")
+    refused(path, tmp_path, match="inside the workspace")
+    # The run need not exist yet for its git tree to count.
+    (tmp_path / ".git").write_text("gitdir: elsewhere")
+    refused(path, tmp_path / "runs" / "r1", match="inside the workspace")
+    refused(tmp_path / "runs" / ".." / "config" / "trust.json", tmp_path / "runs", match="workspace")
+
+
+def test_trust_file_in_the_workspace_is_refused_through_a_link_above_it(path: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    path.parent.rename(run / "config")
+    (tmp_path / "alias").symlink_to(run)
+    refused(tmp_path / "alias" / "config" / "trust.json", run, match="inside the workspace")
+
+
+def test_pin_refuses_the_workspace(tmp_path: Path, key: TrustedKey) -> None:
+    with pytest.raises(BindingError, match="inside the workspace"):
+        pin(tmp_path / "run" / "trust.json", key, workspace=[tmp_path / "run"])
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": "https://evalkit.dev/trust/v2"},
+        {"unknown": 1},
+        {"rotations": [{}]},
+        {"timestamp_authorities": [{"leaf": ""}]},
+        {"keys": {}},
+    ],
+)
+def test_what_this_version_cannot_check_is_refused(path: Path, change: dict[str, Any]) -> None:
+    path.write_bytes(canonical_json(json.loads(path.read_bytes()) | change))
+    refused(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"unknown": 1},
+        {"public_key": "AB" * 32},
+        {"public_key": "ab"},
+        {"key_id": "sha256:" + "0" * 64},
+        {"ephemeral": 0},
+        {"runs": "r1"},
+        {"roles": ["a", "a"]},
+        {"valid_from": "2026-02-30T00:00:00Z"},
+        {"valid_from": "2026-02-03"},
+        {"valid_until": 1},
+        {"comment": None},
+    ],
+)
+def test_malformed_entries_are_refused(path: Path, change: dict[str, Any]) -> None:
+    record = json.loads(path.read_bytes())
+    record["keys"][0] |= change
+    path.write_bytes(canonical_json(record))
+    refused(path)
+
+
+def test_missing_fields_duplicates_and_bad_json_are_refused(path: Path) -> None:
+    good = json.loads(path.read_bytes())
+    assert good["format"] == FORMAT
+    for field in good["keys"][0]:
+        entry = {k: v for k, v in good["keys"][0].items() if k != field}
+        path.write_bytes(canonical_json(good | {"keys": [entry]}))
+        refused(path, match="missing or unknown")
+    path.write_bytes(canonical_json(good | {"keys": good["keys"] * 2}))
+    refused(path, match="pinned twice")
+    path.write_bytes(b'{"format": 1, "format": 2}')
+    refused(path, match="occurs twice")
+
+
+def test_a_person_may_lay_the_file_out(path: Path, key: TrustedKey) -> None:
+    path.write_text(json.dumps(json.loads(path.read_bytes()), indent=2))
+    assert Trust.load(path, []).keys == (key,)
+
+
+def test_the_explicit_path_wins() -> None:
+    places = Places(Path("/c"), Path("/s"))
+    assert trust_path(None, places) == Path("/c/trust.json")
+    assert trust_path(Path("/x/t.json"), places) == Path("/x/t.json")
