@@ -10,12 +10,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from evalkit.decisions.blockers import Blocker as Blocker
     from evalkit.decisions.calibration import Calibration as Calibration
     from evalkit.decisions.calibration import reveal as reveal
     from evalkit.decisions.configuration import configure as configure
     from evalkit.decisions.evaluation import Evaluation as Evaluation
     from evalkit.decisions.evaluation import evaluate as evaluate
+    from evalkit.decisions.findings import Blocker as Blocker
     from evalkit.decisions.importing import import_cases as import_cases
     from evalkit.decisions.packet import Packet as Packet
     from evalkit.decisions.plan import Precommit as Precommit
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from evalkit.decisions.verification import verify_run as verify_run
 
 _HOME = {
-    "Blocker": "blockers",
+    "Blocker": "findings",
     "configure": "configuration",
     "Evaluation": "evaluation",
     "evaluate": "evaluation",

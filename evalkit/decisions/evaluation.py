@@ -17,12 +17,9 @@ import evalkit
 from evalkit.decisions.chain import (
     OpenEvidence,
     OpenPlan,
-    check_scorer,
     load_trust,
     open_evidence,
     open_plan,
-    predicate_of,
-    response_section,
     run_directory,
 )
 from evalkit.decisions.configuration import Model, provider_for
@@ -31,6 +28,7 @@ from evalkit.decisions.moments import stamp
 from evalkit.decisions.packet import dump
 from evalkit.decisions.plan import Precommit
 from evalkit.decisions.rubric import score_response
+from evalkit.decisions.run_document import check_scorer, predicate_of, response_section
 from evalkit.decisions.settling import settle
 from evalkit.errors import Binding, BindingError, Blocked
 from evalkit.models import LiveTrace, ProviderError, Request, call

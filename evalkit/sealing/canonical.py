@@ -133,6 +133,7 @@ def load_strict(data: bytes, *, max_bytes: int = MAX_BYTES) -> Any:
         # Python refuses to convert decimal literals of more than 4,300 digits.
         raise CanonicalError(
             "an integer has too many digits",
+            where="a number of the document",
             expected=f"integers within ±{MAX_INTEGER}",
             do="write it as a string",
         ) from None
@@ -273,6 +274,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             if key in seen:
                 raise CanonicalError(
                     f"the key {key!a} occurs twice in one object",
+                    where="an object of the document",
                     expected="distinct keys (RFC 7493 section 2.3)",
                     do="remove one of them",
                 )
@@ -282,13 +284,17 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(name: str) -> NoReturn:
     raise CanonicalError(
-        f"{name} is not JSON", expected="finite numbers", do="write null or leave the field out"
+        f"{name} is not JSON",
+        where="a number of the document",
+        expected="finite numbers",
+        do="write null or leave the field out",
     )
 
 
 def _too_deep() -> NoReturn:
     raise CanonicalError(
         f"the value nests deeper than {MAX_DEPTH} containers",
+        where="the document",
         expected=f"at most {MAX_DEPTH} levels of objects and arrays",
         do="flatten the document",
     ) from None
@@ -297,6 +303,7 @@ def _too_deep() -> NoReturn:
 def _too_large(max_bytes: int) -> NoReturn:
     raise CanonicalError(
         f"the document is larger than {max_bytes} bytes",
+        where="the document",
         expected=f"at most {max_bytes} bytes of JSON",
         do="split it, or refer to large content by its digest",
     )
