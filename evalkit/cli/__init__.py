@@ -1,2 +1,71 @@
-def main() -> None:
-    """Replaced below."""
+"""The command line: one thin module a protocol, loaded when its command is used.
+
+Errors that a user can mend are printed as what, where, expected, do, and end with their exit code (see
+`evalkit.errors`).  A traceback means a defect of evalkit.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import click
+
+import evalkit
+from evalkit.errors import EvalkitError
+
+#: command -> (module, attribute, one line of help)
+COMMANDS = {
+    "decisions": ("decisions", "decisions", "Sealed decisions: import, precommit, evaluate, reveal, export."),
+    "demo": ("demo", "demo", "Evaluate two real pairs of cases end to end, and report."),
+    "keys": ("keys", "keys", "Make and show signing keys."),
+    "notebooks": ("notebooks", "notebooks", "List, inspect and run the notebooks that come with evalkit."),
+    "report": ("report", "report", "Write the HTML report of a run."),
+    "verify": ("verify", "verify", "Check a run with your own trust file, and nothing else."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are asked for, so that --help stays fast."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, attribute, _ = COMMANDS[cmd_name]
+        command: click.Command = getattr(importlib.import_module(f"evalkit.cli.{module}"), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name][2]) for name in self.list_commands(ctx)])
+
+
+@click.group(
+    cls=LazyGroup,
+    epilog="Exit codes: 0 done, 2 bad input, 3 a notebook cell failed, 4 timeout or dead kernel, 5 blocked, "
+    "10 attestation, 11 authority, 12 precommit, 13 Part A, 14 prompt, 15 configuration, 16 response, "
+    "17 score, 18 sealed packet, 19 run.",
+)
+@click.version_option(evalkit.__version__, prog_name="evalkit")
+def app() -> None:
+    """Honest evaluation of AI agents: sealed decisions, process scores and calibration."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit."""
+    try:
+        app.main(args=arguments, prog_name="evalkit", standalone_mode=False)
+    except EvalkitError as error:
+        click.echo(f"evalkit: {error.message()}", err=True)
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except click.exceptions.Exit as stop:
+        sys.exit(stop.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("evalkit: interrupted", err=True)
+        sys.exit(130)

@@ -14,6 +14,7 @@ import re
 from typing import Any
 
 from evalkit.reports.figures import COLOURS
+from evalkit.reports.tables import table_classes
 
 _PROLOG = re.compile(r"<\?xml.*?\?>|<!DOCTYPE.*?>|<!--.*?-->|<metadata>.*?</metadata>", re.DOTALL)
 # matplotlib's own style block would apply to the whole page; the report's style sheet has its one rule.
@@ -22,6 +23,7 @@ _ID = re.compile(r'(\sid=")([^"]+)"')
 _URL = re.compile(r"url\(#([^)]+)\)")
 _HREF = re.compile(r'((?:xlink:)?href=")#([^"]+)"')
 _FONT = re.compile(r"font: ((?:(?:italic|oblique|bold|\d{3}) )*)([\d.]+px) [^;\"]+")
+_FONT_FAMILY = re.compile(r"font-family: [^;\"]+")
 _STYLE_ATTRIBUTE = re.compile(r'style="[^"]*"')
 # A hatch has its ground colour as an attribute, which cannot hold a variable, and no style.
 _BARE_COLOUR = re.compile(r'(<[a-z]+\b(?![^>]*\bstyle=)[^>]*?) (fill|stroke)="(#[0-9a-fA-F]{6})"')
@@ -57,7 +59,8 @@ def _as_style(match: re.Match[str]) -> str:
 
 def _variables(style: str) -> str:
     style = _COLOUR.sub(lambda c: f"var(--fig-{_COLOUR_NAMES[c[0].lower()]})", style)
-    return _FONT.sub(r"font: \1\2 var(--sans)", style)
+    style = _FONT.sub(r"font: \1\2 var(--sans)", style)
+    return _FONT_FAMILY.sub("font-family: var(--sans)", style)
 
 
 def figure(content: str, number: int, name: str, *, caption: str, alt: str) -> str:
@@ -89,7 +92,7 @@ def clean(markup: str, taken: set[str]) -> str:
     for element in soup.find_all(_FORBIDDEN):
         if not element.decomposed:
             leave_out(element, f"an element of the kind {element.name}")
-    # A style block in an output (pandas has one) would apply to the whole page.
+    # A style block in an output (pandas and our own have one, for Jupyter) would apply to the whole page.
     for element in soup.find_all("style"):
         element.decompose()
     for element in soup.find_all(["img", "image"]):
@@ -141,7 +144,8 @@ def _label_tables(soup: Any) -> None:
             continue
         for name in ("border", "style"):
             table.attrs.pop(name, None)
-        table["class"] = ["data", "frame"]
+        columns = max((len(row.find_all(["th", "td"])) for row in table.find_all("tr")), default=0)
+        table["class"] = [*table_classes(columns).split(), "frame"]
         _one_header_row(table)
         for cell in table.select("thead th"):
             cell["scope"] = "col"

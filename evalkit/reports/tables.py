@@ -20,12 +20,35 @@ from evalkit.errors import EvalkitError
 if TYPE_CHECKING:
     import pandas as pd
 
+# Tables of more columns than these are set smaller on paper, where they cannot scroll.
+_WIDE, _WIDER = 8, 12
+
 Kind = Literal["info", "ok", "warn", "bad"]
 _MARKS: dict[Kind, str] = {"info": "i", "ok": "✓", "warn": "!", "bad": "✕"}
 _NOTICES: dict[Kind, str] = {"info": "Note", "ok": "Passed", "warn": "Warning", "bad": "Failed"}
 
 
-@dataclass(frozen=True)
+# How these look in Jupyter, in the colours of its theme.  The report takes it out and has its own sheet.
+_JUPYTER = """<style>
+div.cards { display: flex; flex-wrap: wrap; gap: .8em; margin: .6em 0 }
+dl.card { flex: 1 1 12em; margin: 0; padding: .7em .9em; border: 1px solid var(--jp-border-color1, #ccc); border-radius: 5px }
+dl.card dt, dl.card dd { float: none; display: block; width: auto; margin: 0; padding: 0; font-weight: 400 }
+dl.card dd.value { font-size: 1.7em; font-weight: 600; line-height: 1.3 }
+dl.card .unit { font-size: .6em; font-weight: 400 }
+dl.card dd.note, dl.card dd.n { opacity: .75 }
+div.notice { margin: .6em 0; padding: .5em .9em; border-left: 4px solid var(--jp-border-color1, #999) }
+div.notice.ok { border-color: #2e8b57 } div.notice.warn { border-color: #c98a00 } div.notice.bad { border-color: #c62f3a }
+div.notice p.notice-title { margin: 0; font-weight: 600 }
+span.badge { padding: 0 .5em; border: 1px solid currentColor; border-radius: 1em; white-space: nowrap }
+div.table-scroll { overflow-x: auto }
+table.data th, table.data td { text-align: left; vertical-align: top }
+table.data .num { text-align: right; font-variant-numeric: tabular-nums }
+table.data caption { text-align: left; font-weight: 600 }
+</style>
+"""
+
+
+@dataclass(frozen=True, repr=False)
 class Html:
     """Trusted markup, and the text that stands for it where there is no HTML."""
 
@@ -33,7 +56,10 @@ class Html:
     text: str = ""
 
     def _repr_html_(self) -> str:
-        return self.markup
+        return _JUPYTER + self.markup
+
+    def __repr__(self) -> str:
+        return f"<{self.text}>"
 
     def __str__(self) -> str:
         return self.text
@@ -107,9 +133,9 @@ class Table:
         caption = f"<caption>{html.escape(self.caption)}</caption>\n" if self.caption else ""
         note = f'\n<p class="table-note">{html.escape(self.note)}</p>' if self.note else ""
         label = html.escape(self.caption or "Table", quote=True)
-        return (
+        return _JUPYTER + (
             f'<div class="table-scroll" role="region" aria-label="{label}" tabindex="0">\n'
-            f'<table class="data">\n{caption}<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n'
+            f'<table class="{table_classes(len(self._columns))}">\n{caption}<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n'
             f"</table>\n</div>{note}"
         )
 
@@ -214,6 +240,11 @@ def _text(value: Any, spec: str | None) -> str:
     if spec is None:
         spec = "," if isinstance(number, int) else (",.0f" if abs(number) >= 1000 else ".3f")
     return format(number, spec).replace("-", "−") if number < 0 else format(number, spec)
+
+
+def table_classes(columns: int) -> str:
+    """The classes of a table with so many columns."""
+    return "data" + (" wide" if columns > _WIDE else "") + (" wider" if columns > _WIDER else "")
 
 
 def _class(names: str) -> str:

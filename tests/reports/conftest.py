@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
@@ -12,11 +12,11 @@ from .sample import sample
 
 
 @pytest.fixture(scope="session", autouse=True)
-def font_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+def font_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Matplotlib keeps its fonts' list below HOME, which every test has anew: one for all instead."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MPLCONFIGDIR", str(tmp_path_factory.mktemp("matplotlib")))
-        yield  # type: ignore[misc]
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -216,11 +217,9 @@ keys = ("EVALKIT_BATCH", "EXTRA", "PYTHONDONTWRITEBYTECODE")
 open(os.environ["EVALKIT_RUN_FOLDER"] + "/extra.txt", "w").close()
 emit({"exe": sys.executable, "cwd": os.getcwd(), **{key: os.environ.get(key) for key in keys}})"""
     done = run(write(tmp_path / "n.ipynb", *code(source)), tmp_path / "out", environ={"EXTRA": "yes"})
-    import sys
-
     assert done.results == {
         "exe": sys.executable,
-        "cwd": os.getcwd(),
+        "cwd": str(Path.cwd()),
         "EVALKIT_BATCH": "1",
         "EXTRA": "yes",
         "PYTHONDONTWRITEBYTECODE": None,

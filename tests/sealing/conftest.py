@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -25,8 +28,14 @@ from evalkit.sealing import (
 )
 
 RUN_ID = "r-0001"
+NOBODY = 65534
 EX_ANTE = Phase("ex-ante", "run.json", PREDICATES["decisions/ex-ante"])
 REVEAL = Phase("reveal", "reveal.json", PREDICATES["decisions/reveal"])
+
+
+def names(folder: Path) -> list[str]:
+    """What is in a folder, sorted."""
+    return sorted(path.name for path in folder.iterdir())
 
 
 class Clock:
@@ -90,6 +99,40 @@ class World:
                 plain = path.is_file() and not path.is_symlink()
                 found[str(path)] = path.read_bytes() if plain else None
         return found
+
+
+@pytest.fixture
+def as_another_user() -> Callable[[Callable[[Path], None]], None]:
+    """Run a function as an unprivileged user in a folder of that user.
+
+    Root ignores permissions, so a test of permissions that runs as root shows nothing.
+    """
+
+    def run(function: Callable[[Path], None]) -> None:
+        if os.geteuid() != 0:
+            with tempfile.TemporaryDirectory() as folder:
+                function(Path(folder))
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            os.chown(folder, NOBODY, NOBODY)
+            pid = os.fork()
+            if pid == 0:
+                code = 1
+                try:
+                    os.setgroups([])
+                    os.setgid(NOBODY)
+                    os.setuid(NOBODY)
+                    os.environ["HOME"] = folder
+                    function(Path(folder))
+                    code = 0
+                except BaseException:
+                    traceback.print_exc()
+                finally:
+                    os._exit(code)
+            _, status = os.waitpid(pid, 0)
+            assert status == 0, "see the output of the other user's process"
+
+    return run
 
 
 @pytest.fixture

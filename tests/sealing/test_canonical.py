@@ -154,16 +154,8 @@ def _random_document(rng: random.Random, depth: int = 0) -> Any:
     }
 
 
-def test_bytes_equal_the_reference_on_many_documents() -> None:
-    rng = random.Random(8785)
-    for _ in range(20_000):
-        value = _random_document(rng)
-        assert canonical_json(value) == rfc8785.dumps(value)
-
-
-@pytest.mark.slow
 def test_bytes_equal_the_reference_on_200_000_documents() -> None:
-    rng = random.Random(200_000)
+    rng = random.Random(8785)
     for _ in range(200_000):
         value = _random_document(rng)
         assert canonical_json(value) == rfc8785.dumps(value)

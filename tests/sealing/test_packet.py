@@ -69,19 +69,24 @@ def test_round_trip_of_any_payload(value: dict[str, int]) -> None:
 
 
 def test_the_cipher_is_rfc9180(shared_data: Path) -> None:
-    vectors = json.loads((shared_data / "sealing/hpke/rfc9180_base_x25519_sha256.json").read_text())
+    """Our suite and the layout "encapsulated key, then ciphertext" open the RFC's own messages."""
+    from cryptography.hazmat.primitives import hpke
+
     opened = 0
-    for vector in vectors:
-        first = vector["encryptions"][0]
-        if vector["aead_id"] != 3 or vector["mode"] != 0 or first["aad"]:
+    for vector in json.loads((shared_data / "sealing/hpke/rfc9180_base_x25519_sha256.json").read_text()):
+        if vector["aead_id"] != 3 or vector["mode"] != 0:
             continue
-        key = X25519PrivateKey.from_private_bytes(bytes.fromhex(vector["skRm"]))
-        ciphertext = bytes.fromhex(vector["enc"] + first["ct"])
-        opened += _suite().decrypt(ciphertext, key, info=bytes.fromhex(vector["info"])) == bytes.fromhex(
-            first["pt"]
+        first = vector["encryptions"][0]
+        plaintext = hpke.rust_openssl.hpke._decrypt_with_aad(
+            _suite(),
+            bytes.fromhex(vector["enc"] + first["ct"]),
+            X25519PrivateKey.from_private_bytes(bytes.fromhex(vector["skRm"])),
+            info=bytes.fromhex(vector["info"]),
+            aad=bytes.fromhex(first["aad"]),
         )
-    if not opened:
-        pytest.skip("every stored vector has associated data, which packets do not use")
+        assert plaintext == bytes.fromhex(first["pt"])
+        opened += 1
+    assert opened
 
 
 # --- binding -------------------------------------------------------------------------------------
@@ -172,10 +177,9 @@ def test_payload_must_be_canonical() -> None:
     salt = bytes(32)
     plaintext = (salt + len(loose).to_bytes(8, "big") + loose).ljust(4096, b"\0")
     refused(lambda: forged(plaintext, commitment(loose, salt)).open(KEY), "not canonical")
-    try:
+    with pytest.raises(BindingError) as caught:
         forged(plaintext, commitment(loose, salt)).open(KEY)
-    except BindingError as error:
-        assert error.__context__ is None  # no inner error that would carry the content along
+    assert caught.value.__context__ is None  # no inner error that would carry the content along
 
 
 # --- hiding --------------------------------------------------------------------------------------

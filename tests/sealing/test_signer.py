@@ -5,12 +5,13 @@ from __future__ import annotations
 import gc
 import os
 import pty
+import re
 import select
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,8 @@ from evalkit.sealing import (
     pae,
     resolve_signer,
 )
+
+AsAnotherUser = Callable[[Callable[[Path], None]], None]
 
 MESSAGE = pae("application/vnd.in-toto+json", b"{}")
 ROOT = Path(__file__).resolve().parents[2]
@@ -104,12 +107,28 @@ def test_the_environment_cannot_put_code_into_the_process(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="prctl is Linux")
 def test_the_process_cannot_be_inspected_by_the_same_user(tmp_path: Path) -> None:
-    """PR_SET_DUMPABLE 0 gives /proc/<pid> to root, so that no debugger of ours may attach."""
-    if os.geteuid() == 0:
-        pytest.skip("root may inspect everything, and owns its own /proc entries anyway")
+    """No debugger of the same user and no core dump may show the key."""
+    program = (
+        "import ctypes; from evalkit.sealing.signing_process import forbid_inspection; "
+        "before = ctypes.CDLL(None).prctl(3, 0, 0, 0, 0); forbid_inspection(); "
+        "print(before, ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, cwd=ROOT)
+    assert done.stdout.split() == [b"1", b"0"]
     create_signing_key(tmp_path / "key")
     with HelperSigner(tmp_path / "key") as signer:
-        assert Path(f"/proc/{signer._process.pid}/environ").stat().st_uid == 0
+        limits = Path(f"/proc/{signer._process.pid}/limits").read_text()
+        assert re.search(r"Max core file size\s+0\s+0", limits)
+
+
+def test_an_unreadable_key_is_a_clear_error(as_another_user: AsAnotherUser) -> None:
+    def attempt(folder: Path) -> None:
+        create_signing_key(folder / "key")
+        (folder / "key").chmod(0)
+        with pytest.raises(EvalkitError, match="cannot be opened"):
+            HelperSigner(folder / "key")
+
+    as_another_user(attempt)
 
 
 def test_not_a_key_is_a_clear_error(tmp_path: Path) -> None:
