@@ -7,7 +7,7 @@ Each line says whether it is proven, a policy that was declared, or not proven b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,6 +19,7 @@ from evalkit.decisions.calibration import (
     sealed_packets,
 )
 from evalkit.decisions.chain import (
+    OpenEvidence,
     OpenExAnte,
     OpenPlan,
     load_trust,
@@ -48,8 +49,14 @@ Status = Literal["proven", "policy", "not proven"]
 
 @dataclass(frozen=True)
 class Line:
+    """One claim; ``detail`` holds what is particular to this run."""
+
     status: Status
     text: str
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.status:>10}  {self.text}" + (f" ({self.detail})" if self.detail else "")
 
 
 @dataclass(frozen=True)
@@ -61,19 +68,21 @@ class VerificationReport:
     trust_path: str
     trust_digest: str
     lines: tuple[Line, ...]
-    calibration: dict[str, Any] | None
+    evidence: OpenEvidence = field(repr=False)
+    ex_ante: dict[str, Any] | None = field(repr=False)
+    calibration: dict[str, Any] | None = field(repr=False)
 
     def summary(self) -> dict[str, Any]:
         return {
             "run_id": self.run_id,
             "phase": self.phase,
             "trust": {"path": self.trust_path, "digest": self.trust_digest},
-            "lines": [{"status": x.status, "text": x.text} for x in self.lines],
+            "lines": [{"status": x.status, "text": x.text, "detail": x.detail} for x in self.lines],
         }
 
     def __str__(self) -> str:
         head = [f"run {self.run_id}, phase {self.phase}", f"trust {self.trust_path} {self.trust_digest}"]
-        return "\n".join(head + [f"{x.status:>10}  {x.text}" for x in self.lines])
+        return "\n".join([*head, *map(str, self.lines)])
 
 
 def verify_run(
@@ -85,10 +94,11 @@ def verify_run(
     opened = open_plan(run_dir, load_trust(run_dir, trust, places))
     evidence = open_evidence(opened)
     lines = _plan_lines(opened)
-    phase, calibration = "precommitted", None
+    phase, ex_ante, calibration = "precommitted", None, None
     if (run_dir / EX_ANTE).exists():
         run = open_ex_ante(evidence)
-        phase = str(run.document["phase"])
+        ex_ante = run.document
+        phase = str(ex_ante["phase"])
         lines += _ex_ante_lines(run)
         if (run_dir / REVEAL).exists():
             calibration = _check_reveal(run)
@@ -116,6 +126,8 @@ def verify_run(
         trust_path=str(opened.trust.path),
         trust_digest=opened.trust.digest,
         lines=tuple(lines),
+        evidence=evidence,
+        ex_ante=ex_ante,
         calibration=calibration,
     )
 
@@ -136,54 +148,47 @@ def _check_entries(run_dir: Path) -> None:
 
 def _plan_lines(opened: OpenPlan) -> list[Line]:
     plan = opened.plan
-    key = opened.attestation.key
+    keys = ", keys made for this run by its own user" if plan.ephemeral_keys else ""
     return [
-        Line("proven", f"the plan was signed by {key.key_id}, which your trust file pins"),
-        Line("proven", "evidence, prompt template, response schema and rubric are those of the plan"),
+        Line(
+            "proven", "the plan was signed by a key that your trust file pins", opened.attestation.key.key_id
+        ),
+        Line("proven", "prompt template, response schema and rubric are those of the plan"),
         Line(
             "proven",
-            f"Part A of {' and '.join(plan.pair.order)} passes its quality control again, with"
-            " exactly the accepted warnings; nothing in it was known after the cutoff",
+            "Part A of both cases is the one that was sealed, passes its quality control again with exactly"
+            " the accepted warnings, and holds nothing known after the cutoff",
+            ", ".join(plan.pair.order),
         ),
-        Line(
-            "policy",
-            f"custody {plan.custody}"
-            + (", keys made for this run by its own user" if plan.ephemeral_keys else ""),
-        ),
+        Line("policy", f"custody {plan.custody}{keys}"),
         Line("policy", f"verification mode {plan.verification_mode}: no artifact bytes were replayed"),
+        Line("policy", f"label {plan.contamination}"),
         Line(
-            "policy",
-            f"label {plan.contamination}; a probability counts as nontrivial from"
-            f" {plan.nontrivial_probability}; at most {plan.attempt_cap} attempts",
+            "policy", f"a realized scenario counts as foreseen from probability {plan.nontrivial_probability}"
         ),
+        Line("policy", f"at most {plan.attempt_cap} attempts"),
     ]
 
 
 def _ex_ante_lines(run: OpenExAnte) -> list[Line]:
     d = run.document
     blocked = {case: codes for case, codes in run.blockers.items() if codes}
+    named = "; ".join(f"{case}: {', '.join(sorted(set(codes)))}" for case, codes in blocked.items())
     return [
-        Line("proven", f"the run was signed by {run.attestation.key.key_id} over every digest in it"),
+        Line("proven", "the run was signed over every digest in it", run.attestation.key.key_id),
         Line("proven", "prompts, configuration, responses and scores replay from the plan and Part A"),
         Line(
             "proven",
-            f"the journal is unbroken up to the signed head; it counts {d['attempts']} attempt(s),"
-            f" this is number {d['attempt']}",
+            "the journal is unbroken up to the signed head and counts every attempt",
+            f"attempt {d['attempt']} of {d['attempts']}",
         ),
-        Line(
-            "proven",
-            "blockers: "
-            + (
-                "none"
-                if not blocked
-                else "; ".join(f"{case}: {', '.join(sorted(set(codes)))}" for case, codes in blocked.items())
-            ),
-        ),
-        Line(
-            "not proven",
-            "that the answers came from the model named: the evaluator's key vouches for it"
-            if not d["replayed"]
-            else "that a model gave these answers: they were replayed from a file",
+        Line("proven", "a blocker stands: reveal refuses this run", named)
+        if blocked
+        else Line("proven", "neither record has a blocker"),
+        Line("not proven", "that a model gave these answers: they were replayed from a file")
+        if d["replayed"]
+        else Line(
+            "not proven", "that the answers came from the model named: the evaluator's key vouches for it"
         ),
     ]
 
@@ -193,7 +198,8 @@ def _reveal_lines(calibration: dict[str, Any]) -> list[Line]:
         Line("proven", "catalog, mapping and both Part Bs open to what the plan committed to"),
         Line(
             "proven",
-            f"the reveal at {calibration['revealed_at']} binds this very run, and its scores come out again",
+            "the reveal binds this very run, and its scores come out again",
+            f"revealed {calibration['revealed_at']}",
         ),
     ]
 

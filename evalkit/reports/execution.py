@@ -26,6 +26,7 @@ from typing import Any
 
 from evalkit.errors import CellError, EvalkitError, KernelLost
 from evalkit.reports import folders, kernel
+from evalkit.reports.export import export_html
 from evalkit.reports.parameters import validate_parameters
 from evalkit.reports.results import environment, read_emission
 from evalkit.resources import resource
@@ -123,6 +124,8 @@ def execute(
     )
     parent = Path(out).absolute() / source.stem
     if not given and (done := folders.read_done(parent / key)) is not None:
+        if not (report := parent / key / folders.REPORT).exists():
+            export_html(parent / key / folders.NOTEBOOK, report, title=title)
         return _execution(parent / key, done, skipped=True)
 
     record: dict[str, Any] = {
@@ -272,8 +275,7 @@ def _publishable(
     folder: folders.RunFolder, executed: Path, record: dict[str, Any], title: str | None
 ) -> None:
     """Write what a completed run consists of; ``run.json`` last."""
-    from evalkit.reports.export import export_html
-
+    (folder.partial / kernel.LOG).unlink(missing_ok=True)  # noise of a shutdown, after all went well
     _portable(executed)
     emission = read_emission(executed)
     folders.write_json(folder.partial / folders.RESULTS, emission.results if emission else {})
@@ -281,7 +283,7 @@ def _publishable(
     record["emitted"] = emission is not None
     record["files"] = {
         name: folders.digest((folder.partial / name).read_bytes())
-        for name in (folders.NOTEBOOK, folders.RESULTS, folders.REPORT)
+        for name in (folders.NOTEBOOK, folders.RESULTS)  # the report is made from them, and may be again
     }
     record["status"] = "completed"
     folder.record(record)

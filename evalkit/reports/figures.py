@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -49,6 +50,8 @@ MARKERS = ("o", "s", "D", "^", "v", "P")
 
 # Inches.  518 CSS px wide at 14 px type: shrunk to a phone's 328 px the type is still 9 px.
 WIDTH = 5.4
+# Where labels break, so that they leave room for the marks.
+_LABEL_CHARACTERS, _TITLE_CHARACTERS = 25, 46
 
 
 @contextlib.contextmanager
@@ -182,61 +185,62 @@ def probability_bars(cases: Sequence[CaseProbabilities], ax: Axes | None = None)
                 f"the realized scenario {case.realized!r} of {case.case} has no probability",
                 expected=f"one of {', '.join(case.probabilities)}",
             )
-    count = sum(len(case.probabilities) for case in cases)
-    fig, axes = _axes(ax, height=0.55 + 0.27 * count + 0.5 * len(cases))
+    # Rows are laid out in units of a bar's pitch first; the figure is then as high as they need.
     y = 0.0
-    ticks: list[float] = []
-    names: list[str] = []
+    titles: list[tuple[float, str]] = []
+    bars: list[tuple[float, str, float, bool]] = []
+    uniform: list[tuple[float, float, float]] = []
     for case in cases:
-        axes.text(
-            0,
-            y,
-            case.case,
-            transform=axes.get_yaxis_transform(),
-            va="center",
-            ha="left",
-            weight="bold",
-            fontsize=10,
-        )
-        y += 0.95
+        title = textwrap.fill(case.case, _TITLE_CHARACTERS)
+        titles.append((y, title))
+        y += 0.95 + 0.7 * title.count("\n")
         top = y - 0.45
         for scenario, probability in case.probabilities.items():
-            real = scenario == case.realized
-            axes.barh(
-                y,
-                probability,
-                height=0.66,
-                color=COLOURS["blue"] if real else COLOURS["sky"],
-                # The edge is the hatch's colour too, and gives the light bars enough contrast.
-                edgecolor=COLOURS["paper"] if real else COLOURS["blue"],
-                linewidth=0.8,
-                hatch="////" if real else None,
-            )
-            label = f"{probability:.2f}" + ("  realized" if real else "")
-            axes.annotate(
-                label,
-                (probability, y),
-                xytext=(5, 0),
-                textcoords="offset points",
-                va="center",
-                fontsize=9.5,
-                weight="bold" if real else "normal",
-                bbox={"facecolor": COLOURS["paper"], "edgecolor": "none", "pad": 1.0},
-                zorder=4,
-            )
-            ticks.append(y)
-            names.append(scenario)
-            y += 0.85
-        uniform = 1 / len(case.probabilities)
-        axes.plot(
-            [uniform, uniform],
-            [top, y - 0.4],
-            color=COLOURS["vermilion"],
-            linewidth=1.2,
-            linestyle=(0, (4, 2)),
-        )
+            name = textwrap.fill(scenario, _LABEL_CHARACTERS)
+            y += 0.35 * name.count("\n")
+            bars.append((y, name, probability, scenario == case.realized))
+            y += 0.85 + 0.35 * name.count("\n")
+        uniform.append((1 / len(case.probabilities), top, y - 0.4))
         y += 0.55
-    axes.set_yticks(ticks, names)
+    fig, axes = _axes(ax, height=0.55 + 0.32 * y)
+    for at, title in titles:
+        # Out of the layout: a long title may stand over the whole width, and must not squeeze the bars.
+        axes.text(
+            0,
+            at,
+            title,
+            transform=axes.get_yaxis_transform(),
+            va="center_baseline" if "\n" not in title else "top",
+            weight="bold",
+            fontsize=10,
+        ).set_in_layout(False)
+    for at, _, probability, real in bars:
+        axes.barh(
+            at,
+            probability,
+            height=0.66,
+            color=COLOURS["blue"] if real else COLOURS["sky"],
+            # The edge is the hatch's colour too, and gives the light bars enough contrast.
+            edgecolor=COLOURS["paper"] if real else COLOURS["blue"],
+            linewidth=0.8,
+            hatch="////" if real else None,
+        )
+        axes.annotate(
+            f"{probability:.2f}" + ("  realized" if real else ""),
+            (probability, at),
+            xytext=(5, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=9.5,
+            weight="bold" if real else "normal",
+            bbox={"facecolor": COLOURS["paper"], "edgecolor": "none", "pad": 1.0},
+            zorder=4,
+        )
+    for share, top, bottom in uniform:
+        axes.plot(
+            [share, share], [top, bottom], color=COLOURS["vermilion"], linewidth=1.2, linestyle=(0, (4, 2))
+        )
+    axes.set_yticks([at for at, *_ in bars], [name for _, name, *_ in bars])
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(y - 0.45, -0.6)
     highest = max(max(case.probabilities.values()) for case in cases)
@@ -282,14 +286,18 @@ def dimension_dots(rows: Sequence[DimensionScore], ax: Axes | None = None) -> Fi
             zorder=3,
             clip_on=False,
         )
-    axes.set_yticks(range(len(dimensions)), dimensions)
+    axes.set_yticks(range(len(dimensions)), [textwrap.fill(d, _LABEL_CHARACTERS) for d in dimensions])
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(len(dimensions) - 0.4, -0.6)
     axes.set_xlim(0, max(weight.values()) * 1.03)
     axes.set_xlabel("points earned (bar: the dimension's weight)")
     axes.spines["left"].set_visible(False)
     if len(cases) > 1:
-        fig.legend(loc="outside upper left", ncols=min(3, len(cases)), handletextpad=0.2, columnspacing=1.2)
+        longest = max(map(len, cases))
+        columns = 3 if longest <= 14 else 2 if longest <= 26 else 1
+        fig.legend(
+            loc="outside upper left", ncols=min(columns, len(cases)), handletextpad=0.2, columnspacing=1.2
+        )
     return fig
 
 
@@ -326,7 +334,7 @@ def interval_plot(
                 fontsize=9.5,
                 color=COLOURS["muted"],
             )
-    axes.set_yticks(range(len(rows)), [row.label for row in rows])
+    axes.set_yticks(range(len(rows)), [textwrap.fill(row.label, _LABEL_CHARACTERS) for row in rows])
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.margins(x=0.06)

@@ -4,7 +4,7 @@
 
     out/<notebook>/<key>/           complete: moved here in one step
         run.ipynb                   the executed notebook
-        run.json                    what ran, how it ended, digests of the other files
+        run.json                    what ran, how it ended, digests of the notebook and the results
         results.json                what the notebook emitted
         report.html                 for people
     out/<notebook>/<key>.partial/   running, or failed

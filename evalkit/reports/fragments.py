@@ -90,7 +90,10 @@ def clean(markup: str, taken: set[str]) -> str:
         element.replace_with(BeautifulSoup(remark(f"Left out of this report: {what}."), "html.parser"))
 
     for element in soup.find_all(_FORBIDDEN):
-        if not element.decomposed:
+        # Markdown's task lists have boxes that nobody can tick; those may stay.
+        if element.get("type") == "checkbox" and element.has_attr("disabled"):
+            element["aria-label"] = "done" if element.has_attr("checked") else "open"
+        elif not element.decomposed:
             leave_out(element, f"an element of the kind {element.name}")
     # A style block in an output (pandas and our own have one, for Jupyter) would apply to the whole page.
     for element in soup.find_all("style"):

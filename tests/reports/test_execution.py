@@ -85,6 +85,15 @@ def test_a_done_folder_that_was_changed_is_an_error(simple: Path, tmp_path: Path
         run(simple, tmp_path / "out")
 
 
+def test_a_report_may_be_made_again_or_be_missing(simple: Path, tmp_path: Path) -> None:
+    first = run(simple, tmp_path / "out")
+    first.report.write_text("made by another version")
+    assert run(simple, tmp_path / "out").skipped
+    first.report.unlink()
+    assert run(simple, tmp_path / "out").skipped
+    assert first.report.exists()
+
+
 def test_a_given_key_is_never_skipped_or_replaced(simple: Path, tmp_path: Path) -> None:
     first = run(simple, tmp_path / "out", key="run-1")
     assert first.directory.name == "run-1"
@@ -256,10 +265,32 @@ def test_nothing_is_published_if_writing_the_report_fails(
     def broken(*_: object, **__: object) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr("evalkit.reports.export.export_html", broken)
+    monkeypatch.setattr("evalkit.reports.execution.export_html", broken)
     with pytest.raises(OSError, match="disk full"):
         run(simple, tmp_path / "out")
     assert record(partial(tmp_path / "out"))["status"] == "failed"
+
+
+def test_an_interrupt_is_passed_on_and_recorded(
+    simple: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("evalkit.reports.execution._run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(simple, tmp_path / "out")
+    assert record(partial(tmp_path / "out"))["status"] == "failed"
+
+
+def test_sockets_do_not_go_below_a_folder_with_a_long_name(
+    simple: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = tmp_path / ("x" * 100)
+    long.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(long))
+    assert run(simple, tmp_path / "out").results == {"a": 1}
+    assert list(long.iterdir()) == []
 
 
 @pytest.mark.slow

@@ -172,6 +172,12 @@ def test_hostile_markup_is_left_out_visibly(tmp_path: Path) -> None:
     assert page.main.text.count("kept") == 2  # type: ignore[union-attr]
 
 
+def test_task_lists_keep_their_boxes(tmp_path: Path) -> None:
+    page = exported(tmp_path, new_markdown_cell("- [x] sealed\n- [ ] revealed"))
+    assert [box["aria-label"] for box in page.select("input[type=checkbox][disabled]")] == ["done", "open"]
+    assert not page.select(".left-out")
+
+
 def test_hostile_names_do_not_break_out(tmp_path: Path) -> None:
     page = exported(
         tmp_path,
