@@ -110,7 +110,10 @@ def _record(packet: Packet) -> dict[str, Any]:
         + [(f"{j.holder} holds another view: {j.view}", j.id) for j in packet.judgments]
         + [(f"A figure in doubt: {f.definition}. {f.doubt}", f.id) for f in numeric if f.doubt]
     )
-    against += [(f"It could count against the choice: {f.definition}", f.id) for f in results[3:6]]
+    against += [
+        (f"It could count against the choice: {f.definition}", f.id)
+        for f in results[3:6] or (results[:1] if not against else [])
+    ]
     return {
         "schema": "evalkit/decision-record/1",
         "coordinates": {

@@ -18,7 +18,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from evalkit.decisions.moments import instant
+from evalkit.decisions.moments import not_after
 from evalkit.decisions.packet import Frozen, Identifier, Moment, Packet, dump, parse
 from evalkit.decisions.quality import quality_control
 from evalkit.errors import Blocked, EvalkitError
@@ -124,7 +124,7 @@ def verify_part_a(part: PartA, *, accepted_warnings: list[str]) -> Verification:
         reasons.append("packet.json is not the packet that was frozen")
     if digest(part.report_bytes) != freeze.report_digest:
         reasons.append("report.md is not the report that was frozen")
-    if instant(freeze.authored_at) > instant(freeze.frozen_at):
+    if not not_after(freeze.authored_at, freeze.frozen_at):
         reasons.append(f"authored {freeze.authored_at}, after the freeze {freeze.frozen_at}")
     qc = quality_control(packet, part.report_bytes)
     reasons += [f"quality control: {failure}" for failure in qc.failures()]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from evalkit.decisions.chain import load_trust, open_evidence, open_plan, run_directory
+from evalkit.decisions.layout import check_parent
 from evalkit.errors import EvalkitError
 from evalkit.sealing import Places, commit_directory
 
@@ -17,6 +18,7 @@ def export_part_a(
     run_dir: Path, *, case_id: str, out: Path, trust: Path | None = None, places: Places | None = None
 ) -> Path:
     """Write ``out/part-a``; ``out`` must not exist.  Raises as `open_plan` and `open_evidence` do."""
+    check_parent(out)
     run_dir = run_directory(run_dir)
     evidence = open_evidence(open_plan(run_dir, load_trust(run_dir, trust, places)))
     if case_id not in evidence.parts:

@@ -28,6 +28,8 @@ from evalkit.decisions.catalog import (
     Realized,
 )
 from evalkit.decisions.factsheet import FORM, FactSheet, SheetFact, SheetPairs
+from evalkit.decisions.layout import check_parent
+from evalkit.decisions.moments import not_after
 from evalkit.decisions.packet import CONTAMINATION, SCHEMA, Packet, dump, parse
 from evalkit.decisions.quality import quality_control
 from evalkit.decisions.rendering import render
@@ -77,6 +79,14 @@ def convert(
             expected="evidence known by the cutoff whose references resolve",
             do="correct the records named",
         )
+    authored_at = sheet.authored_at or frozen_at
+    if not not_after(authored_at, frozen_at):
+        raise EvalkitError(
+            f"case {sheet.case_id} was authored {authored_at}, after the freeze {frozen_at}",
+            where=file_name,
+            expected="evidence that was complete when it was frozen",
+            do="correct authored_at, or freeze later",
+        )
     packet_bytes = packet.to_json()
     note = f"# Teaching note: {sheet.title}\n\n{sheet.part_b.process_note}\n".encode()
     part_b = PartB(
@@ -94,7 +104,7 @@ def convert(
     freeze = Freeze(
         schema="evalkit/freeze/1",
         case_id=sheet.case_id,
-        authored_at=sheet.authored_at or frozen_at,
+        authored_at=authored_at,
         frozen_at=frozen_at,
         decision_time=sheet.decision.decision_time,
         knowledge_cutoff=sheet.decision.knowledge_cutoff,
@@ -144,6 +154,7 @@ def import_cases(sheets: list[Path], pairs: Path, out: Path, *, frozen_at: str) 
 
     Nothing is written unless every sheet converts; ``out`` must not exist.  Returns the catalog.
     """
+    check_parent(out)
     pair_list = parse(SheetPairs, load_strict(_read(pairs)), where=str(pairs))
     loaded = [(path, data, _sheet(path, data)) for path in sheets for data in (_read(path),)]
     by_id = {sheet.case_id: sheet for _, _, sheet in loaded}

@@ -21,7 +21,7 @@ import os
 import stat
 from pathlib import Path
 
-from evalkit.errors import Binding, BindingError
+from evalkit.errors import Binding, BindingError, EvalkitError
 
 EX_ANTE = "ex-ante"
 EX_ANTE_FILE = "run.json"
@@ -33,6 +33,17 @@ INSTRUCTIONS = ("prompt.md", "response.schema.json", "rubric.json")
 
 def sealed_file(kind: str) -> str:
     return f"sealed/{kind}.sealed"
+
+
+def check_parent(out: Path) -> None:
+    """Refuse, before anything is made, a new folder whose parent is not there."""
+    if not out.absolute().parent.is_dir():
+        raise EvalkitError(
+            "the folder for it does not exist",
+            where=str(out.absolute().parent),
+            expected="an existing folder",
+            do="make it, or choose another --out",
+        )
 
 
 def read_bound(run_dir: Path, name: str, binding: Binding) -> bytes:

@@ -11,7 +11,10 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
 
 import evalkit
 from evalkit.decisions.case import PartA, read_part_a, verify_part_a
@@ -28,9 +31,9 @@ from evalkit.decisions.catalog import (
     read,
 )
 from evalkit.decisions.configuration import REPLAY_FILE, Model, configure
-from evalkit.decisions.layout import JOURNAL, sealed_file
+from evalkit.decisions.layout import JOURNAL, check_parent, sealed_file
 from evalkit.decisions.moments import stamp
-from evalkit.decisions.packet import CONTAMINATION, dump
+from evalkit.decisions.packet import CONTAMINATION, DecimalText, dump
 from evalkit.decisions.plan import (
     PLAN,
     PLAN_ATTESTATION,
@@ -57,6 +60,7 @@ from evalkit.sealing import (
     verify,
 )
 from evalkit.sealing.packet import bucket_for
+from evalkit.sealing.places import check_run_id
 
 SIGNED_PHASES = ("decisions/precommit", "decisions/ex-ante", "decisions/reveal")
 
@@ -120,6 +124,9 @@ def precommit(
             expected="a new path: runs are never overwritten",
             do="choose another --out",
         )
+    check_parent(out)
+    _check_threshold(nontrivial_probability)
+    check_run_id(run_id)
     workspace = [cases, out.absolute()]
     catalog, catalog_bytes = read(Catalog, cases / CATALOG)
     mapping, _ = read(Mapping, cases / MAPPING)
@@ -218,6 +225,20 @@ def precommit(
 
     commit_directory(out, build)
     return plan
+
+
+def _check_threshold(text: str) -> None:
+    try:
+        holds = 0 <= Decimal(text) <= 1 and TypeAdapter(DecimalText).validate_python(text) == text
+    except (ArithmeticError, ValidationError):
+        holds = False
+    if not holds:
+        raise EvalkitError(
+            f"{text!r} is no probability",
+            where="--nontrivial",
+            expected="a decimal from 0 to 1, for example 0.10",
+            do="correct it",
+        )
 
 
 def _pair(catalog: Catalog, pair_id: str) -> tuple[str, str]:

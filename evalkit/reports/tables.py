@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # Tables of more columns than these are set smaller on paper, where they cannot scroll.
 _WIDE, _WIDER = 8, 12
+# Text from so many characters on gets a column of a readable width; text up to so many is not broken.
+_LONG, _SHORT = 36, 9
 
 Kind = Literal["info", "ok", "warn", "bad"]
 _MARKS: dict[Kind, str] = {"info": "i", "ok": "✓", "warn": "!", "bad": "✕"}
@@ -41,8 +43,8 @@ div.notice.ok { border-color: #2e8b57 } div.notice.warn { border-color: #c98a00 
 div.notice p.notice-title { margin: 0; font-weight: 600 }
 span.badge { padding: 0 .5em; border: 1px solid currentColor; border-radius: 1em; white-space: nowrap }
 div.table-scroll { overflow-x: auto }
-table.data th, table.data td { text-align: left; vertical-align: top }
-table.data .num { text-align: right; font-variant-numeric: tabular-nums }
+div.table-scroll table.data.data :is(th, td) { text-align: left; vertical-align: top }
+div.table-scroll table.data.data .num { text-align: right; font-variant-numeric: tabular-nums }
 table.data caption { text-align: left; font-weight: 600 }
 </style>
 """
@@ -153,7 +155,12 @@ class Table:
         elif isinstance(value, Html):
             text = value.markup
         else:
-            text = html.escape(_text(value, column.format))
+            plain = _text(value, column.format)
+            text = html.escape(plain)
+            if not numeric and len(plain) >= _LONG:
+                classes = "long"
+            elif not numeric and len(plain) <= _SHORT and " " in plain:
+                classes = "short"
         if heading:
             return f'<th scope="row"{_class(classes)}>{text}</th>'
         return f"<td{_class(classes)}>{text}</td>"

@@ -45,6 +45,13 @@ def test_numbers_are_readable(value: object, text: str) -> None:
     assert soup.td.text == text
 
 
+def test_long_text_gets_room_and_short_text_stays_whole() -> None:
+    soup = BeautifulSoup(
+        Table(["a", "b", "c"], [["x", "a word " * 9, "1 of 1"]])._repr_html_(), "html.parser"
+    )
+    assert [td["class"] for td in soup.find_all("td")] == [["long"], ["short"]]
+
+
 def test_rows_must_fit_their_columns() -> None:
     with pytest.raises(EvalkitError, match=r"row 1 .* 1 cells"):
         Table(["a", "b"], [[1, 2], [3]])

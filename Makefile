@@ -1,0 +1,50 @@
+# Two commands set everything up on a fresh machine: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test check lint lock clean
+
+demo: $(VENV)/.demo
+	$(BIN)/evalkit demo --out runs
+
+# Everything: lint, types, floors, all tests, all notebooks. Ends with pytest's own line.
+test: $(VENV)/.dev lint
+	$(BIN)/python -m pytest -q tests/golden --nbval --nbval-current-env -p no:cacheprovider
+	$(BIN)/python -m pytest tests notebooks --nbval-lax --nbval-current-env --ignore=tests/golden
+
+# The fast part, for every change.
+check: $(VENV)/.dev lint
+	$(BIN)/python -m pytest -q tests --ignore=tests/golden -m "not slow and not browser"
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --verbose
+	$(BIN)/nbstripout --verify --keep-id notebooks/*.ipynb
+
+# Made anew by hand when dependencies change.
+lock: $(VENV)/.dev
+	$(BIN)/python -m pip install -q uv
+	$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
+	  --no-annotate --no-header -q -o requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev -c requirements.lock --universal \
+	  --python-version 3.11 --generate-hashes --no-annotate --no-header -q -o requirements-dev.lock
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "evalkit needs Python 3.11 or newer: make PYTHON=python3.12 …")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: $(VENV)/bin/python requirements.lock pyproject.toml
+	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps -e .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/bin/python requirements-dev.lock pyproject.toml
+	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps -e .
+	touch $@ $(VENV)/.demo
+
+clean:
+	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

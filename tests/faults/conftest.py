@@ -1,0 +1,1 @@
+from decisions.fixtures import *  # noqa: F403 - pytest finds fixtures by name
