@@ -116,7 +116,7 @@ def report(path: Path, pdf: bool, out: Path | None, title: str | None) -> None:
 
 
 def _from_file(file: Path) -> dict[str, Any]:
-    import yaml  # type: ignore[import-untyped]
+    import yaml
 
     try:
         loaded = yaml.safe_load(file.read_text(encoding="utf-8"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from pathlib import Path
 from textwrap import shorten
@@ -52,6 +53,32 @@ class _Case:
     def record(self) -> dict[str, Any] | None:
         value: dict[str, Any] | None = self.ex_ante["response"]["canonical"]
         return value if self.ex_ante["score"]["eligible"] else None
+
+    @property
+    def is_baseline(self) -> bool:
+        return bool(_ex_ante(self.run)["configuration"]["adapter"] == "callable")
+
+    @cached_property
+    def floor(self) -> dict[str, Any]:
+        """Process score of the deterministic baseline on the same prompt, for comparison."""
+        from evalkit.decisions.baseline import analyse
+        from evalkit.decisions.packet import dump
+        from evalkit.decisions.rubric import score_response
+
+        prompt = self.run.evidence.prompts[self.case_id]
+        value: dict[str, Any] = dump(
+            score_response(analyse(prompt), self.packet, self.run.evidence.opened.rubric)
+        )
+        return value
+
+    @cached_property
+    def floor_calibration(self) -> dict[str, Any]:
+        """Calibration of the baseline on the same case."""
+        from evalkit.decisions.baseline import scenario_probabilities
+        from evalkit.decisions.calibration import calibrate
+
+        assert self.calibration is not None
+        return calibrate(scenario_probabilities(self.packet), self.calibration["realized_scenario_id"])
 
     def scenario(self, scenario_id: str) -> str:
         """Short label of a scenario: what stands before its first colon."""
@@ -146,7 +173,8 @@ class DecisionReport:
                 notice(
                     "info",
                     "The analyst is evalkit's deterministic baseline. It follows a fixed rule and"
-                    " understands nothing: it is the floor to compare a model with.",
+                    " understands nothing. It is the floor to compare a model with, and its high process score"
+                    " shows what a structural score cannot see.",
                     heading="Baseline",
                 )
             )
@@ -160,6 +188,7 @@ class DecisionReport:
                 value=c.ex_ante["score"]["total"],
                 unit=f"of {c.ex_ante['score']['maximum']}",
                 n="1 record",
+                interval="" if c.is_baseline else f"the baseline has {c.floor['total']}",
                 note=("no blocker" if c.ex_ante["score"]["eligible"] else "BLOCKED: no total outweighs this")
                 + "; structure only, a person must review the substance",
                 kind="ok" if c.ex_ante["score"]["eligible"] else "bad",
@@ -388,6 +417,7 @@ class DecisionReport:
                     c.scenario_text(k["realized_scenario_id"]),
                     float(k["realized_probability"]),
                     k["brier"],
+                    c.floor_calibration["brier"],
                     k["brier_uniform"],
                     k["log"] if k["log"] is not None else "infinite",
                     k["log_uniform"],
@@ -395,6 +425,7 @@ class DecisionReport:
             )
         return Table(
             ["Case", "What happened", Column("Given", format=".3f"), Column("Brier", format=".3f"),
+             Column("Baseline Brier", format=".3f"),
              Column("Uniform Brier", format=".3f"), Column("Log", format=".3f"),
              Column("Uniform log", format=".3f")],
             rows,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from evalkit.sealing.keys import create_unsealing_key as create_unsealing_key
     from evalkit.sealing.keys import key_id as key_id
     from evalkit.sealing.keys import load_unsealing_key as load_unsealing_key
+    from evalkit.sealing.ledger import Attempt as Attempt
     from evalkit.sealing.ledger import Entry as Entry
     from evalkit.sealing.ledger import Head as Head
     from evalkit.sealing.ledger import Ledger as Ledger
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from evalkit.sealing.phase import Phase as Phase
     from evalkit.sealing.phase import read_phase as read_phase
     from evalkit.sealing.places import Places as Places
+    from evalkit.sealing.places import check_run_id as check_run_id
     from evalkit.sealing.predicates import PREDICATES as PREDICATES
     from evalkit.sealing.recovery import Recovered as Recovered
     from evalkit.sealing.recovery import recover as recover
@@ -66,6 +68,7 @@ _HOME = {
     "create_unsealing_key": "keys",
     "key_id": "keys",
     "load_unsealing_key": "keys",
+    "Attempt": "ledger",
     "Entry": "ledger",
     "Head": "ledger",
     "Ledger": "ledger",
@@ -75,6 +78,7 @@ _HOME = {
     "Phase": "phase",
     "read_phase": "phase",
     "Places": "places",
+    "check_run_id": "places",
     "PREDICATES": "predicates",
     "Recovered": "recovery",
     "recover": "recovery",

@@ -67,7 +67,17 @@ def test_version_is_in_the_changelog() -> None:
     assert f"## {evalkit.__version__}" in (ROOT / "CHANGELOG.md").read_text()
 
 
-HEAVY = ("numpy", "pandas", "scipy", "matplotlib", "papermill", "nbconvert", "pydantic", "cryptography", "httpx2")
+HEAVY = (
+    "numpy",
+    "pandas",
+    "scipy",
+    "matplotlib",
+    "papermill",
+    "nbconvert",
+    "pydantic",
+    "cryptography",
+    "httpx2",
+)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +98,10 @@ def test_nothing_names_a_foreign_path() -> None:
     bad = []
     for name in filter(None, listed.decode().split("\0")):
         path = ROOT / name
-        if path.suffix in {".py", ".md", ".ipynb", ".toml", ".yml", ".json", ".lock", ".j2", ".css", ""} and path.is_file():
+        if (
+            path.suffix in {".py", ".md", ".ipynb", ".toml", ".yml", ".json", ".lock", ".j2", ".css", ""}
+            and path.is_file()
+        ):
             text = path.read_text(errors="replace")
             bad += [name] if re.search(r"(?<![\w.])/(work|root|Users)/\w", text) else []
     assert bad == []

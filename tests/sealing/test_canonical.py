@@ -246,6 +246,12 @@ def test_lone_surrogates_are_refused_on_the_reference_way_too(value: Any) -> Non
         canonical_json([1.0, {"\ue000": value}])
 
 
+@pytest.mark.parametrize("data", [b'"\\uD800"', b'"\\uDfff"', b'["\\uDC00\\uD800"]', b'{"\\uD83D":1}'])
+def test_lone_surrogates_are_refused_however_they_are_escaped(data: bytes) -> None:
+    with pytest.raises(CanonicalError, match="surrogate"):
+        load_strict(data)
+
+
 def test_escaped_pairs_are_one_character() -> None:
     assert load_strict(b'"\\uD83D\\uDE00"') == "\U0001f600"
 

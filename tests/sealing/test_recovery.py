@@ -176,6 +176,28 @@ def test_replace_after_commit_with_another_signed_pair(world: World) -> None:
     tampered(world, match="no intent for this phase")
 
 
+def test_two_phases_that_vouch_for_different_ledgers(world: World) -> None:
+    """A ledger rewritten between two phases: the older attestation still tells."""
+    from .conftest import REVEAL
+
+    world.ledger.append("note")
+    phase = world.commit().directory
+    world.commit(phase=REVEAL)
+    envelope = sign(
+        "run.json",
+        world.document,
+        predicate_type=EX_ANTE.predicate_type,
+        predicate={
+            "run_id": RUN_ID,
+            "attempt": 1,
+            "ledger": {"size": 2, "digest": digest(b"the ledger as it was")},
+        },
+        signer=world.signer,
+    )
+    (phase / "run.dsse.json").write_bytes(envelope)
+    tampered(world, match="different ledgers")
+
+
 def test_a_phase_from_another_run(world: World) -> None:
     """Attestation of run A beside run B."""
     phase = world.commit().directory
