@@ -20,7 +20,7 @@ COMMANDS = {
     "demo": ("demo", "demo", "Evaluate two real pairs of cases end to end, and report."),
     "keys": ("keys", "keys", "Make and show signing keys."),
     "notebooks": ("notebooks", "notebooks", "List, inspect and run the notebooks that come with evalkit."),
-    "report": ("report", "report", "Write the HTML report of a run."),
+    "report": ("notebooks", "report", "Write the HTML report of a run."),
     "verify": ("verify", "verify", "Check a run with your own trust file, and nothing else."),
 }
 

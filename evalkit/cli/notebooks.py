@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from evalkit.cli.options import trust_option
 from evalkit.errors import EvalkitError
 
 DEFAULT_OUT = Path("runs")
@@ -105,11 +106,19 @@ def run(
 @click.option("--pdf", is_flag=True, help="Also print it to PDF (needs Chromium).")
 @click.option("--out", type=click.Path(path_type=Path), help="The HTML file; by default beside the notebook.")
 @click.option("--title", help="Title of the page; by default the notebook's first heading.")
-def report(path: Path, pdf: bool, out: Path | None, title: str | None) -> None:
-    """Make the report of PATH again: an executed notebook or a run folder."""
-    from evalkit.reports.export import export_pdf, report_for
+@trust_option
+def report(path: Path, pdf: bool, out: Path | None, title: str | None, trust: Path | None) -> None:
+    """Make the report of PATH: a sealed run, an executed notebook or its run folder.
 
-    page = report_for(path, out=out, title=title)
+    A sealed run is verified with your trust file first.
+    """
+    from evalkit.reports.export import export_pdf, report_for
+    from evalkit.reports.sealed import is_sealed_run, report_sealed_run
+
+    if is_sealed_run(path):
+        page = report_sealed_run(path, out=out, trust=trust)
+    else:
+        page = report_for(path, out=out, title=title)
     click.echo(f"report: {page}")
     if pdf:
         click.echo(f"pdf: {export_pdf(page, page.with_suffix('.pdf'))}")

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
+from fractions import Fraction
 
 from evalkit.decisions.financial import financial_findings
 from evalkit.decisions.findings import GAPS, Blocker, Finding
-from evalkit.decisions.packet import EVIDENCE, Packet
+from evalkit.decisions.packet import EVIDENCE, Packet, is_plain_decimal
 from evalkit.decisions.record import (
     PROBABILITY_TOLERANCE,
     DecisionRecord,
@@ -193,19 +194,19 @@ def _scenarios(record: DecisionRecord, packet: Packet) -> Iterator[Finding]:
         yield finding("scenarios", "a scenario stands twice")
     if len(given) < 3:
         yield finding("scenarios", f"{len(given)} scenarios, at least three are required")
-    total = Decimal(0)
+    total = Fraction(0)  # exact, however many digits are given
     for index, scenario in enumerate(record.scenarios):
-        try:
-            p = Decimal(scenario.probability)
-        except InvalidOperation:
-            yield finding(f"scenarios[{index}]", f"probability {scenario.probability!r} is no decimal")
+        if not is_plain_decimal(scenario.probability):
+            yield finding(f"scenarios[{index}]", f"probability {scenario.probability!r} is no plain decimal")
             continue
-        if not p.is_finite() or not 0 <= p <= 1:
+        p = Decimal(scenario.probability)
+        if not 0 <= p <= 1:
             yield finding(f"scenarios[{index}]", f"probability {scenario.probability} is not in [0, 1]")
             continue
-        total += p
-    if abs(total - 1) > PROBABILITY_TOLERANCE:
-        yield finding("scenarios", f"probabilities sum to {total}, not to 1")
+        total += Fraction(p)
+    if abs(total - 1) > Fraction(PROBABILITY_TOLERANCE):
+        shown = Decimal(total.numerator) / Decimal(total.denominator)
+        yield finding("scenarios", f"probabilities sum to {shown}, not to 1")
 
 
 def _kinds(record: DecisionRecord, packet: Packet) -> Iterator[Finding]:
@@ -273,6 +274,8 @@ def _complete(record: DecisionRecord, packet: Packet) -> Iterator[Finding]:
         yield finding("missing_evidence", "ranks are not 1, 2, 3 … without ties")
     gaps = {f"liquidity.{n}.statement" for n in Liquidity.model_fields if _is_gap(record, packet, n)}
     for where, text in prose(record):
+        if where.startswith("financial_reconstruction") and not where.endswith("].definition"):
+            continue  # of an unknown, scope and the rest may be unknown too
         if where not in gaps and is_placeholder(text, short=where.rpartition(".")[2] in _SHORT):
             yield finding(where, f"{text[:40]!r} is a placeholder, not an answer")
 

@@ -285,9 +285,13 @@ def uncited_numbers(record: DecisionRecord, packet: Packet) -> list[tuple[str, s
         )
     )
     cites = dict(citations(record))
-    # a ranked gap cites by its id
+    # a ranked gap and a financial line cite by their ids
     cites |= {
         f"missing_evidence[{n}]": [g.missing_evidence_id] for n, g in enumerate(record.missing_evidence)
+    }
+    cites |= {
+        f"financial_reconstruction[{n}]": [line.fact_id]
+        for n, line in enumerate(record.financial_reconstruction)
     }
     loose = []
     for where, text in prose(record):

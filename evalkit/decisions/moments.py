@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from datetime import UTC, date, datetime, time
 
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}\Z")
-_PARTIAL = re.compile(r"\d{4}(-\d{2}(-\d{2})?)?\Z")
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}\Z", re.ASCII)
+_PARTIAL = re.compile(r"\d{4}(-(0[1-9]|1[0-2])(-\d{2})?)?\Z", re.ASCII)
 
 
 def latest(text: str) -> datetime:
@@ -46,6 +46,8 @@ def partial_day(text: str) -> str:
     """Validate a year, a month, a day or an instant (how exactly a publication date is known)."""
     if not _PARTIAL.match(text):
         instant(text)
+    elif _DAY.match(text):
+        date.fromisoformat(text)
     return text
 
 

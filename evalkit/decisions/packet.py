@@ -22,12 +22,17 @@ from evalkit.sealing import canonical_json, load_canonical
 SCHEMA = "evalkit/packet/1"
 CONTAMINATION: Literal["named_case_source_bounded"] = "named_case_source_bounded"
 
-_DECIMAL = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?\Z")
+_DECIMAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?\Z")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}\Z")
 
 
+def is_plain_decimal(text: str) -> bool:
+    """Digits, optional sign and point: no exponent, underscore, space or other script's digits."""
+    return _DECIMAL.match(text) is not None
+
+
 def _decimal(text: str) -> str:
-    if not _DECIMAL.match(text):
+    if not is_plain_decimal(text):
         raise ValueError(f"{text!r} is not a plain decimal (digits, optional sign and point)")
     return text
 

@@ -15,7 +15,7 @@ from typing import Literal
 from pydantic import Field
 
 from evalkit.decisions.moments import earliest, latest, not_after
-from evalkit.decisions.packet import EVIDENCE, KINDS, Frozen, Packet, dump
+from evalkit.decisions.packet import EVIDENCE, KINDS, Frozen, Packet, dump, is_plain_decimal
 from evalkit.decisions.rendering import references, render
 from evalkit.sealing import canonical_json, digest
 
@@ -114,11 +114,10 @@ def _facts_are_sourced(packet: Packet) -> Iterator[str]:
 
 def _numbers_are_exact(packet: Packet) -> Iterator[str]:
     for fact in packet.numbers.values():
-        try:
-            values = fact.numbers()
-        except ArithmeticError:
-            yield f"{fact.id}: {fact.value!r} is not a decimal"
+        if fact.value_type == "number" and not is_plain_decimal(fact.value):
+            yield f"{fact.id}: {fact.value!r} is not a plain decimal"
             continue
+        values = fact.numbers()
         if not all(value.is_finite() for value in values):
             yield f"{fact.id}: a range needs value_low and value_high"
         elif fact.value_type == "range" and values[0] > values[1]:

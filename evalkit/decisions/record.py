@@ -8,12 +8,12 @@ against the packet, which is why ids and numbers are plain strings here.
 
 from __future__ import annotations
 
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from evalkit.decisions.packet import Frozen, parse
+from evalkit.decisions.packet import Frozen, is_plain_decimal, parse
 from evalkit.sealing import canonical_json, load_strict
 
 #: probabilities of a record must sum to one within this, in exact decimal arithmetic (W18)
@@ -184,13 +184,12 @@ class DecisionRecord(Frozen):
         return canonical_json(self.model_dump(mode="json", by_alias=True))
 
     def probabilities(self) -> dict[str, Decimal]:
-        """Scenario id -> probability.  Raises `ValueError` where one is not a decimal."""
+        """Scenario id -> probability.  Raises `ValueError` where one is not a plain decimal."""
         out: dict[str, Decimal] = {}
         for scenario in self.scenarios:
-            try:
-                out[scenario.scenario_id] = Decimal(scenario.probability)
-            except InvalidOperation:
-                raise ValueError(f"{scenario.scenario_id}: {scenario.probability!r} is no decimal") from None
+            if not is_plain_decimal(scenario.probability):
+                raise ValueError(f"{scenario.scenario_id}: {scenario.probability!r} is no decimal")
+            out[scenario.scenario_id] = Decimal(scenario.probability)
         return out
 
 
@@ -258,8 +257,16 @@ _NOT_PROSE = frozenset(
 )
 
 
+_LINE_TEXTS = ("definition", "unit", "currency", "entity", "scope", "vintage", "known_at")
+
+
 def _walk(node: Any, path: str, found: list[tuple[str, str]]) -> None:
     if isinstance(node, FinancialLine):
+        # Other lines are bound to a fact, field by field, or blocked: only here are texts free.
+        if node.status == "unknown":
+            texts = {name: getattr(node, name) for name in _LINE_TEXTS}
+            texts["period.label"] = node.period.label if node.period else None
+            found += [(f"{path}.{name}", text) for name, text in texts.items() if text is not None]
         return
     if isinstance(node, BaseModel):
         for name in type(node).model_fields:

@@ -248,7 +248,10 @@ class DecisionReport:
                         found.setdefault(key, []).append(c.name)
         rows = [[*key, ", ".join(names)] for key, names in found.items()]
         return Table(
-            ["Dimension", "Check", "What was found", "Cases"], rows, caption="Where points were lost"
+            ["Dimension", "Check", "What was found", "Cases"],
+            rows,
+            caption="Where points were lost",
+            stack=True,
         )
 
     def blockers_table(self) -> Table:
@@ -263,7 +266,9 @@ class DecisionReport:
             ]
             for c in self.cases
         ]
-        return Table(["Case", "State", "Blockers"], rows, caption="Blockers: no total outweighs one")
+        return Table(
+            ["Case", "State", "Blockers"], rows, caption="Blockers: no total outweighs one", stack=True
+        )
 
     def review_table(self) -> Table:
         """What a person still has to check: places by question and case."""
@@ -295,7 +300,12 @@ class DecisionReport:
                     c.record["confidence"]["level"],
                 ]
             )
-        return Table(["Case", "Selected", "Strongest rejected", "Confidence"], rows, caption="The decisions")
+        return Table(
+            ["Case", "Selected", "Strongest rejected", "Confidence"],
+            rows,
+            caption="The decisions",
+            stack=True,
+        )
 
     def evidence_table(self) -> Table:
         """What the analyst had before it."""
@@ -316,6 +326,7 @@ class DecisionReport:
             ["Case", "Question", "Cutoff", "Facts / claims / estimates", "Sources", "Accepted warnings"],
             rows,
             caption="The frozen evidence",
+            stack=True,
         )
 
     # After the reveal
@@ -430,6 +441,7 @@ class DecisionReport:
              Column("Uniform log", format=".3f")],
             rows,
             caption="Calibration by case (each is one observation: n = 1)",
+            stack=True,
             note="Brier: multiclass, sum over scenarios, range 0-2, 0 is best. Log: nats, 0 is best. Uniform: the"
             " same probability for every scenario. One case has no sampling interval.",
         )  # fmt: skip
@@ -498,12 +510,15 @@ class DecisionReport:
                 for line in run.lines:
                     if line.status == status:
                         count[line.text] = count.get(line.text, 0) + 1
-            rows += [[badge(status, kind), text, f"{n} of {len(self.runs)}"] for text, n in count.items()]
+            rows += [
+                [badge(status, kind), text, f"{n}\u00a0of\u00a0{len(self.runs)}"] for text, n in count.items()
+            ]
         return Table(
             [Column("Status", heading=False), Column("Claim", heading=True), "Runs"],
             rows,
             caption="What these files prove, what was declared, and what they do not prove",
             note="The same lines with their particulars: evalkit verify RUN.",
+            stack=True,
         )
 
     def digest_table(self) -> Table:

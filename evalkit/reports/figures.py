@@ -49,7 +49,7 @@ SERIES = ("blue", "vermilion", "green", "purple", "orange", "sky")
 MARKERS = ("o", "s", "D", "^", "v", "P")
 
 # Inches.  518 CSS px wide at 14 px type: shrunk to a phone's 328 px the type is still 9 px.
-WIDTH = 5.4
+WIDTH = 4.5
 # Where labels break, so that they leave room for the marks.
 _LABEL_CHARACTERS, _TITLE_CHARACTERS = 25, 46
 
@@ -290,7 +290,7 @@ def dimension_dots(rows: Sequence[DimensionScore], ax: Axes | None = None) -> Fi
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(len(dimensions) - 0.4, -0.6)
     axes.set_xlim(0, max(weight.values()) * 1.03)
-    axes.set_xlabel("points earned (bar: the dimension's weight)")
+    axes.set_xlabel("points earned")
     axes.spines["left"].set_visible(False)
     if len(cases) > 1:
         longest = max(map(len, cases))

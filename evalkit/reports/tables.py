@@ -84,12 +84,16 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under columns, with a caption that says what they show."""
+    """Rows under columns, with a caption that says what they show.
+
+    stack: on a narrow screen each row becomes a block of labelled lines; for tables of sentences.
+    """
 
     columns: Sequence[Column | str]
     rows: Sequence[Sequence[Any]]
     caption: str = ""
     note: str = ""
+    stack: bool = False
     _columns: tuple[Column, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -137,7 +141,7 @@ class Table:
         label = html.escape(self.caption or "Table", quote=True)
         return _JUPYTER + (
             f'<div class="table-scroll" role="region" aria-label="{label}" tabindex="0">\n'
-            f'<table class="{table_classes(len(self._columns))}">\n{caption}<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n'
+            f'<table class="{table_classes(len(self._columns))}{" stack" if self.stack else ""}">\n{caption}<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n'
             f"</table>\n</div>{note}"
         )
 
@@ -147,8 +151,7 @@ class Table:
         values = [row[index] for row in self.rows if row[index] is not None]
         return bool(values) and all(_is_number(value) for value in values)
 
-    @staticmethod
-    def _cell(value: Any, column: Column, numeric: bool, heading: bool) -> str:
+    def _cell(self, value: Any, column: Column, numeric: bool, heading: bool) -> str:
         classes = "num" if numeric else ""
         if value is None:
             text, classes = "–", f"{classes} none".strip()
@@ -163,7 +166,8 @@ class Table:
                 classes = "short"
         if heading:
             return f'<th scope="row"{_class(classes)}>{text}</th>'
-        return f"<td{_class(classes)}>{text}</td>"
+        label = f' data-label="{html.escape(column.name, quote=True)}"' if self.stack else ""
+        return f"<td{_class(classes)}{label}>{text}</td>"
 
 
 @dataclass(frozen=True)

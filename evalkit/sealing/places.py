@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evalkit.errors import EvalkitError
+from evalkit.sealing.files import make_private_directory
 
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _KEY_ID = re.compile(r"sha256:[0-9a-f]{64}")
@@ -45,6 +46,11 @@ class Places:
             config=_base(environ, "XDG_CONFIG_HOME", home / ".config") / "evalkit",
             state=_base(environ, "XDG_STATE_HOME", home / ".local" / "state") / "evalkit",
         )
+
+    def create(self) -> None:
+        """Make the folders that are missing, all 0700; what exists stays as it is."""
+        for folder in (self.signing_key.parent, self.ledgers):
+            make_private_directory(folder)
 
     @property
     def trust(self) -> Path:

@@ -30,7 +30,7 @@ from evalkit.sealing import (
     sign,
     verify,
 )
-from evalkit.sealing.envelope import PAYLOAD_TYPE, STATEMENT_TYPE
+from evalkit.sealing.envelope import PAYLOAD_TYPE, STATEMENT_TYPE, _holds
 from evalkit.sealing.keys import SMALL_ORDER
 
 EX_ANTE = PREDICATES["decisions/ex-ante"]
@@ -116,6 +116,19 @@ def test_dsse_vectors(shared_data: Path) -> None:
             binding = Binding.AUTHORITY if case["name"] in authority else Binding.ATTESTATION
             refused(envelope, trusting(key), binding, predicate_type=kind)
     assert len(vectors["cases"]) == 16
+
+
+def test_wycheproof_ed25519(shared_data: Path) -> None:
+    """The primitive below: malleable, truncated and foreign signatures are refused."""
+    vectors = json.loads((shared_data / "sealing/ed25519/wycheproof_ed25519_test.json").read_text())
+    count = 0
+    for group in vectors["testGroups"]:
+        public = bytes.fromhex(group["publicKey"]["pk"])
+        for case in group["tests"]:
+            held = _holds(public, bytes.fromhex(case["sig"]), bytes.fromhex(case["msg"]))
+            assert held == (case["result"] == "valid"), case["comment"]
+            count += 1
+    assert count > 140
 
 
 def test_dsse_specification_pae(shared_data: Path) -> None:

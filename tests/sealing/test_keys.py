@@ -188,6 +188,14 @@ def test_places_follow_xdg() -> None:
     assert (moved.config, moved.state) == (Path("/c/evalkit"), Path("/s/evalkit"))
 
 
+def test_places_are_made_private(home_of_its_own: Path) -> None:
+    places = Places.from_environment()
+    places.create()
+    places.create()
+    made = (places.config, places.signing_key.parent, places.state, places.ledgers)
+    assert [stat.S_IMODE(folder.stat().st_mode) for folder in made] == [0o700] * 4
+
+
 def test_a_relative_xdg_folder_cannot_move_trust_into_the_workspace() -> None:
     """Environment redirecting trust: a value relative to the working directory is ignored."""
     places = Places.from_environment({"HOME": "/home/ada", "XDG_CONFIG_HOME": "runs/r1"})

@@ -1,0 +1,52 @@
+"""The report of a sealed run: which notebook reports it, and where the page goes.
+
+A sealed run is recognised by its plan, and the plan's format says which protocol it belongs to.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from pathlib import Path
+
+from evalkit.decisions.verification import verify_run
+from evalkit.errors import EvalkitError
+from evalkit.reports.execution import execute
+from evalkit.reports.folders import REPORT
+
+PLAN = "plan.json"
+#: format of the plan -> the notebook that reports such a run
+NOTEBOOKS = {"evalkit/decisions-precommit/1": "report-decisions"}
+
+
+def is_sealed_run(path: Path) -> bool:
+    return (path / PLAN).is_file()
+
+
+def report_sealed_run(run_dir: Path, *, out: Path | None = None, trust: Path | None = None) -> Path:
+    """Run the report notebook on a sealed run and put the page at ``out`` or RUN/report.html.
+
+    Raises `BindingError` or `Blocked` where the run does not verify.
+    """
+    try:
+        plan = json.loads((run_dir / PLAN).read_bytes())
+        notebook = NOTEBOOKS[plan["schema"]]
+    except (ValueError, KeyError, TypeError):
+        raise EvalkitError(
+            "this plan is of no protocol that evalkit can report",
+            where=str(run_dir / PLAN),
+            expected=" or ".join(NOTEBOOKS),
+            do="check that it is a run folder of this version",
+        ) from None
+    verify_run(run_dir, trust=trust)
+    parameters = {"runs": [str(run_dir)], "trust": str(trust) if trust else None}
+    with tempfile.TemporaryDirectory(prefix="evalkit-") as folder:
+        done = execute(notebook, parameters, out=folder, key="report", progress=False)
+        page = done.report.read_bytes()
+    target = out or run_dir / REPORT
+    # beside the run, not in it: what a crash leaves must not look like tampering
+    partial = run_dir.absolute().with_name(f".{run_dir.name}.{REPORT}.partial")
+    partial.write_bytes(page)
+    shutil.move(partial, target)
+    return target
