@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -306,12 +307,16 @@ def _require(holds: bool, what: str, where: str) -> None:
 
 
 def calibrate(probabilities: dict[str, Decimal], realized: str) -> dict[str, Any]:
-    """Scores of one forecast over named scenarios against the realized one."""
+    """Scores of one forecast over named scenarios against the realized one.
+
+    The sum may differ from one by the tolerance of the record; it is divided out before scoring.
+    """
     from evalkit.scoring import brier_score, log_score
 
     scenarios = sorted(probabilities)
     y = [scenarios.index(realized)]
-    p = [[float(probabilities[s]) for s in scenarios]]
+    total = sum(map(Fraction, probabilities.values()))
+    p = [[float(Fraction(probabilities[s]) / total) for s in scenarios]]
     uniform = [[1 / len(scenarios)] * len(scenarios)]
     log = float(log_score(y, p))
     return {

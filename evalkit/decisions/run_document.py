@@ -206,11 +206,14 @@ def raw_of(response: dict[str, Any]) -> bytes:
 
 
 def canonical_response(raw: bytes) -> Any:
-    """The JSON value of a raw response, or None where it is no JSON."""
+    """The JSON value of a raw response, or None where it is no JSON that a run file can hold."""
     try:
-        return load_strict(raw)
+        value = load_strict(raw)
+        # What is read may still not be writable: a float beyond 2^53, or nesting that is full
+        canonical_json({"cases": [{"response": {"canonical": value}}]})
     except EvalkitError:
         return None
+    return value
 
 
 def check_scorer(plan: Precommit) -> None:

@@ -296,7 +296,10 @@ def dimension_dots(rows: Sequence[DimensionScore], ax: Axes | None = None) -> Fi
         longest = max(map(len, cases))
         columns = 3 if longest <= 14 else 2 if longest <= 26 else 1
         fig.legend(
-            loc="outside upper left", ncols=min(columns, len(cases)), handletextpad=0.2, columnspacing=1.2
+            loc="outside upper left",
+            ncols=2 if len(cases) == 4 and columns == 3 else min(columns, len(cases)),
+            handletextpad=0.2,
+            columnspacing=1.2,
         )
     return fig
 
