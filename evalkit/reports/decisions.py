@@ -281,6 +281,7 @@ class DecisionReport:
             ["A person must answer", *[Column(c.name, numeric=True) for c in self.cases]],
             [[asks, *[counts.get(c.name, 0) for c in self.cases]] for asks, counts in asked.items()],
             caption="Review queue: places that no deterministic check can decide",
+            stack=True,
             note="Each place, with the records it cites, is listed in ex-ante/run.json under review_queue.",
         )
 
@@ -417,34 +418,37 @@ class DecisionReport:
         )
 
     def calibration_table(self) -> Table:
+        """Scores by case; the baseline's beside them where another model answered."""
+        columns: list[Column | str] = ["Case", "What happened"]
+        columns += [
+            Column(name, format=".3f") for name in ("Given", "Brier", "Uniform Brier", "Log", "Uniform log")
+        ]
+        compared = not all(c.is_baseline for c in self.cases)
+        if compared:
+            columns.append(Column("Baseline Brier", format=".3f"))
         rows = []
         for c in self.cases:
             if c.calibration is None:
                 continue
             k = c.calibration
-            rows.append(
-                [
-                    c.name,
-                    c.scenario_text(k["realized_scenario_id"]),
-                    float(k["realized_probability"]),
-                    k["brier"],
-                    c.floor_calibration["brier"],
-                    k["brier_uniform"],
-                    k["log"] if k["log"] is not None else "infinite",
-                    k["log_uniform"],
-                ]
-            )
+            row: list[Any] = [
+                c.name,
+                c.scenario_text(k["realized_scenario_id"]),
+                float(k["realized_probability"]),
+                k["brier"],
+                k["brier_uniform"],
+                k["log"] if k["log"] is not None else "infinite",
+                k["log_uniform"],
+            ]
+            rows.append([*row, c.floor_calibration["brier"]] if compared else row)
         return Table(
-            ["Case", "What happened", Column("Given", format=".3f"), Column("Brier", format=".3f"),
-             Column("Baseline Brier", format=".3f"),
-             Column("Uniform Brier", format=".3f"), Column("Log", format=".3f"),
-             Column("Uniform log", format=".3f")],
+            columns,
             rows,
             caption="Calibration by case (each is one observation: n = 1)",
             stack=True,
             note="Brier: multiclass, sum over scenarios, range 0-2, 0 is best. Log: nats, 0 is best. Uniform: the"
             " same probability for every scenario. One case has no sampling interval.",
-        )  # fmt: skip
+        )
 
     def calibration_figure(self) -> None:
         """Mean Brier score with its interval against the uniform forecast."""

@@ -51,17 +51,15 @@ def canonical_json(value: Any, *, max_bytes: int = MAX_BYTES) -> bytes:
 
     Raises `CanonicalError` naming the place of the first thing that cannot be encoded.
     """
-    return _encode(value, max_bytes=max_bytes, writing=True)
+    same_as_json = _survey(value, max_bytes=max_bytes, writing=True)
+    return _encode(value, same_as_json, max_bytes=max_bytes)
 
 
-def _encode(value: Any, *, max_bytes: int, writing: bool) -> bytes:
-    same_as_json = _survey(value, max_bytes=max_bytes, writing=writing)
+def _encode(value: Any, same_as_json: bool, *, max_bytes: int) -> bytes:
+    """The bytes of a surveyed value."""
     try:
         if same_as_json:
-            text = json.dumps(
-                value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), check_circular=False
-            )
-            data = text.encode("utf-8")
+            data = _ENCODER.encode(value).encode("utf-8")
         else:
             import rfc8785
 
@@ -81,8 +79,8 @@ def load_canonical(data: bytes, *, max_bytes: int = MAX_BYTES) -> Any:
     Floats from 1e21 on, which JCS prints with an exponent, are read although `canonical_json` does
     not write them: their text and their value determine each other.
     """
-    value = load_strict(data, max_bytes=max_bytes)
-    again = _encode(value, max_bytes=max_bytes, writing=False)
+    value, same_as_json = _load(data, max_bytes=max_bytes)
+    again = _encode(value, same_as_json, max_bytes=max_bytes)
     if again != data:
         at = next(
             (i for i, (a, b) in enumerate(zip(again, data, strict=False)) if a != b),
@@ -102,6 +100,11 @@ def load_strict(data: bytes, *, max_bytes: int = MAX_BYTES) -> Any:
 
     Raises `CanonicalError`; never ``RecursionError``, whatever the nesting.
     """
+    return _load(data, max_bytes=max_bytes)[0]
+
+
+def _load(data: bytes, *, max_bytes: int) -> tuple[Any, bool]:
+    """(strictly loaded value, whether the C encoder writes it canonically)."""
     if len(data) > max_bytes:
         _too_large(max_bytes)
     try:
@@ -118,7 +121,7 @@ def load_strict(data: bytes, *, max_bytes: int = MAX_BYTES) -> Any:
             do="save it without the mark",
         )
     try:
-        value = json.loads(text, object_pairs_hook=_distinct, parse_constant=_no_constant)
+        value = _DECODER.decode(text)
     except RecursionError:
         _too_deep()
     except json.JSONDecodeError as error:
@@ -137,11 +140,11 @@ def load_strict(data: bytes, *, max_bytes: int = MAX_BYTES) -> Any:
             expected=f"integers within ±{MAX_INTEGER}",
             do="write it as a string",
         ) from None
-    _survey(value, max_bytes=max_bytes, writing=False)
+    same_as_json = _survey(value, max_bytes=max_bytes, writing=False)
     # Raw text came through a strict decoder, so only an escape can bring a lone surrogate in.
     if "\\ud" in text or "\\uD" in text:
         _refuse_surrogates(value)
-    return value
+    return value, same_as_json
 
 
 def _survey(value: Any, *, max_bytes: int, writing: bool) -> bool:
@@ -307,3 +310,8 @@ def _too_large(max_bytes: int) -> NoReturn:
         expected=f"at most {max_bytes} bytes of JSON",
         do="split it, or refer to large content by its digest",
     )
+
+
+# Built once: making a decoder or an encoder costs more than a ledger line takes to read.
+_DECODER = json.JSONDecoder(object_pairs_hook=_distinct, parse_constant=_no_constant)
+_ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"), check_circular=False)

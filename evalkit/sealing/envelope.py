@@ -244,7 +244,7 @@ def _signed_by(trust: Trust, hint: str, signature: bytes, message: bytes) -> Tru
         "no pinned key made this signature",
         where=f"it claims the key {hint[:80]!a}",
         expected=f"one of the {len(trust.keys)} keys in {trust.path}",
-        do="pin the key with evalkit keys trust, if you know whose it is",
+        do="add the key to the trust file if you know whose it is; evalkit keys show lists what is pinned",
     )
 
 
