@@ -17,17 +17,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import evalkit
-from evalkit.decisions.catalog import Catalog, Mapping, PartB
+from evalkit.decisions.catalog import CatalogExtract, Mapping, PartB
 from evalkit.decisions.chain import (
     OpenExAnte,
     load_trust,
     open_evidence,
     open_ex_ante,
     open_plan,
+    read_attested,
     run_directory,
 )
 from evalkit.decisions.evaluation import signer_of
-from evalkit.decisions.layout import REVEAL, REVEAL_FILE, read_bound, sealed_file
+from evalkit.decisions.layout import EX_ANTE, JOURNAL, REVEAL, REVEAL_FILE, read_bound, sealed_file
 from evalkit.decisions.moments import instant, stamp
 from evalkit.decisions.packet import parse
 from evalkit.decisions.plan import Precommit
@@ -128,8 +129,12 @@ def reveal(
     plan = opened.plan
     with signer_of(plan, places, run_dir) as signer:
         ledger = Ledger(places.ledger(signer.key_id), clock=clock)
+        evidence = open_evidence(opened)
+        if (run_dir / EX_ANTE).exists():
+            read_attested(opened)  # says which section differs, where settling could say only that one does
         settle(run_dir, opened, ledger)
-        run = open_ex_ante(open_evidence(opened))
+        run = open_ex_ante(evidence)
+        _check_journal(run, ledger)
         refuse_blocked(run)
         at = _revealed_at(revealed_at, run, clock())
         if any(a.state == "committed" for a in ledger.attempts(plan.run_id, REVEAL)):
@@ -140,7 +145,7 @@ def reveal(
                 do="read its calibration.json; `evalkit verify` checks it",
             )
         attempt = ledger.begin_attempt(plan.run_id, REVEAL, write_calibration=write_calibration)
-        document = _document(run, _open_sealed(run, places), at)
+        document = document_of(run, _open_sealed(run, places), at)
         if not write_calibration:
             ledger.append(
                 "abandoned",
@@ -167,6 +172,20 @@ def reveal(
             observe=observe,
         )
     return Calibration(document, run_dir / REVEAL)
+
+
+def _check_journal(run: OpenExAnte, ledger: Ledger) -> None:
+    """The run's copy of the ledger must be the ledger's, to its last line."""
+    opened = run.evidence.opened
+    copy = read_bound(opened.run_dir, JOURNAL, Binding.RUN)
+    if not ledger.segment(opened.plan.ledger_head.size).startswith(copy):
+        raise BindingError(
+            Binding.RUN,
+            "the journal is not a copy of the signer's ledger",
+            where=JOURNAL,
+            expected="the ledger's lines from the plan on",
+            do="restore the journal",
+        )
 
 
 def refuse_blocked(run: OpenExAnte) -> None:
@@ -217,7 +236,7 @@ def _revealed_at(given: str | None, run: OpenExAnte, now: datetime) -> str:
 class Opened:
     """What the sealed packets hold, each checked against its commitment."""
 
-    catalog: Catalog
+    catalog: CatalogExtract
     mapping: Mapping
     part_b: dict[str, PartB]
     openings: dict[str, Opening]
@@ -253,11 +272,15 @@ def sealed_packets(run_dir: Path, plan: Precommit) -> dict[str, SealedPacket]:
 def interpret(plan: Precommit, openings: dict[str, Opening]) -> Opened:
     """Check what was opened against the plan and against each other (W1, W4, W37)."""
     mapping = parse(Mapping, load_canonical(openings["mapping"].payload), where="the sealed mapping")
-    catalog = parse(Catalog, load_canonical(openings["catalog"].payload), where="the sealed catalog")
+    catalog = parse(CatalogExtract, load_canonical(openings["catalog"].payload), where="the sealed catalog")
     _require(set(mapping.cases) == set(plan.pair.order), "the mapping is of other cases", "mapping")
-    pair = catalog.pair(plan.pair.pair_id)
+    pair = catalog.pair
+    entries = {c.case_id: c for c in catalog.cases}
+    roles = {c.role: c.case_id for c in catalog.cases}
     _require(
-        {pair.favorable_case_id, pair.unfavorable_case_id} == set(plan.pair.order),
+        pair.pair_id == plan.pair.pair_id
+        and set(entries) == set(plan.pair.order)
+        and roles == {"favorable": pair.favorable_case_id, "unfavorable": pair.unfavorable_case_id},
         "the catalog's pair is not the plan's",
         "catalog",
     )
@@ -266,7 +289,7 @@ def interpret(plan: Precommit, openings: dict[str, Opening]) -> Opened:
         kind = f"part-b-{n}"
         payload = load_canonical(openings[kind].payload)
         value = parse(PartB, payload["outcome"], where="a sealed Part B")
-        realized, entry = mapping.cases[case.case_id], catalog.entry(case.case_id)
+        realized, entry = mapping.cases[case.case_id], entries[case.case_id]
         _require(value.case_id == case.case_id, "Part B is of another case", kind)
         _require(
             value.packet_digest == realized.packet_digest == entry.packet_digest == case.packet_digest,
@@ -312,6 +335,7 @@ def calibrate(probabilities: dict[str, Decimal], realized: str) -> dict[str, Any
     from evalkit.scoring import brier_score, log_score
 
     scenarios = sorted(probabilities)
+    _require(realized in probabilities, f"the mapping names {realized}, which has no probability", "mapping")
     y = [scenarios.index(realized)]
     total = sum(map(Fraction, probabilities.values()))
     p = [[float(Fraction(probabilities[s]) / total) for s in scenarios]]
@@ -328,11 +352,11 @@ def calibrate(probabilities: dict[str, Decimal], realized: str) -> dict[str, Any
     }
 
 
-def _document(run: OpenExAnte, sealed: Opened, revealed_at: str) -> dict[str, Any]:
+def document_of(run: OpenExAnte, sealed: Opened, revealed_at: str) -> dict[str, Any]:
     """The post-reveal record (``evalkit/decisions-reveal/1``) as a JSON value."""
     plan = run.evidence.opened.plan
     threshold = Decimal(plan.nontrivial_probability)
-    pair = sealed.catalog.pair(plan.pair.pair_id)
+    pair = sealed.catalog.pair
     cases = []
     for case in run.document["cases"]:
         case_id = case["case_id"]
@@ -385,6 +409,6 @@ def _bindings(run: OpenExAnte, sealed: Opened) -> dict[str, Any]:
         "ex_ante_attestation_digest": digest(run.attestation_bytes),
         "ex_ante_score_digests": {c["case_id"]: c["score_digest"] for c in run.document["cases"]},
         "mapping_digest": digest(sealed.openings["mapping"].payload),
-        "catalog_digest": digest(sealed.openings["catalog"].payload),
+        "catalog_extract_digest": digest(sealed.openings["catalog"].payload),
         "part_b_digests": {c.case_id: sealed.mapping.cases[c.case_id].part_b_digest for c in plan.cases},
     }

@@ -104,6 +104,17 @@ class Catalog(Frozen):
             do="import the case",
         )
 
+    def extract(self, pair_id: str, catalog_bytes: bytes) -> CatalogExtract:
+        """The entries of one pair, with the digest of the whole."""
+        pair = self.pair(pair_id)
+        return CatalogExtract(
+            schema="evalkit/catalog-extract/1",
+            catalog_digest=digest(catalog_bytes),
+            selection_rule=self.selection_rule,
+            pair=pair,
+            cases=[c for c in self.cases if c.case_id in (pair.favorable_case_id, pair.unfavorable_case_id)],
+        )
+
     def pair(self, pair_id: str) -> Pair:
         for pair in self.pairs:
             if pair.pair_id == pair_id:
@@ -114,6 +125,23 @@ class Catalog(Frozen):
             expected=", ".join(p.pair_id for p in self.pairs),
             do="name one of these with --pair",
         )
+
+
+class CatalogExtract(Frozen):
+    """What a precommit seals of a catalog (``evalkit/catalog-extract/1``).
+
+    It binds the bytes of the whole catalog by digest and holds the entries of one pair: revealing that
+    pair must not tell the roles of the others.
+    """
+
+    extract_format: Literal["evalkit/catalog-extract/1"] = Field(alias="schema")
+    catalog_digest: str
+    selection_rule: Text
+    pair: Pair
+    cases: list[CatalogEntry]
+
+    def to_json(self) -> bytes:
+        return canonical_json(dump(self))
 
 
 class Realized(Frozen):

@@ -262,20 +262,25 @@ def open_evidence(opened: OpenPlan) -> OpenEvidence:
     return OpenEvidence(opened, parts, verifications, prompts)
 
 
-def open_ex_ante(evidence: OpenEvidence) -> OpenExAnte:
-    """Step 3.  Verify the attestation, then replay every binding for both cases."""
-    opened = evidence.opened
-    plan = opened.plan
+def read_attested(opened: OpenPlan) -> tuple[bytes, bytes, Verified]:
+    """The run file, its envelope and what was signed; where they differ, says in which section."""
     document_bytes, envelope = read_phase(opened.run_dir, EX_ANTE, EX_ANTE_FILE)
     verified = verify(
         envelope,
         subject_name=EX_ANTE_FILE,
         predicate_type=PREDICATES["decisions/ex-ante"],
         trust=opened.trust,
-        run_id=plan.run_id,
+        run_id=opened.plan.run_id,
     )
     if verified.subject_digest != digest(document_bytes):
         raise differs(document_bytes, verified)
+    return document_bytes, envelope, verified
+
+
+def open_ex_ante(evidence: OpenEvidence) -> OpenExAnte:
+    """Step 3.  Verify the attestation, then replay every binding for both cases."""
+    opened = evidence.opened
+    document_bytes, envelope, verified = read_attested(opened)
     document = load_canonical(document_bytes)
     replay(document, evidence)
     if predicate_of(document) != {k: v for k, v in verified.predicate.items() if k not in _LEDGER_FIELDS}:
@@ -287,7 +292,28 @@ def open_ex_ante(evidence: OpenEvidence) -> OpenExAnte:
             do="make a new run",
         )
     journal = _journal(opened, Head.from_record(verified.predicate["ledger"]), document)
+    check_committed(journal, plan_run_id=opened.plan.run_id, phase=EX_ANTE, pair=(document_bytes, envelope))
     return OpenExAnte(evidence, document, document_bytes, verified, envelope, journal)
+
+
+def check_committed(
+    journal: list[dict[str, Any]], *, plan_run_id: str, phase: str, pair: tuple[bytes, bytes]
+) -> None:
+    """What the journal says was committed must be what lies there (no signature covers that line)."""
+    document, envelope = map(digest, pair)
+    for record in journal:
+        about = (record["event"], record.get("run_id"), record.get("phase"))
+        if about == ("committed", plan_run_id, phase) and (document, envelope) != (
+            record.get("document"),
+            record.get("envelope"),
+        ):
+            raise BindingError(
+                Binding.RUN,
+                f"the journal says that another {phase} was committed",
+                where=JOURNAL,
+                expected=document,
+                do="restore the journal",
+            )
 
 
 #: what `commit_phase` adds to a predicate

@@ -200,7 +200,8 @@ def attest(
     holds = len(traces) == len(cases) == 2 and all(
         is_live(trace)
         and trace.coordinates() == case["trace"]
-        and digest(trace.response.text) == case["response"]["raw_digest"]
+        and trace.subject == case["case_id"]
+        and response_section(trace.response.text) == case["response"]
         for trace, case in zip(traces, cases, strict=True)
     )
     if not holds:

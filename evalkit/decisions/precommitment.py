@@ -144,7 +144,13 @@ def precommit(
         loaded_trust = Trust.load(trust_file, workspace)
         ledger = Ledger(places.ledger(signer.key_id), clock=clock)
         head = ledger.head
-        packets = _seal(ordered, catalog_bytes, sealed_mapping, keys.unsealing_public, run_id)
+        packets = _seal(
+            ordered,
+            catalog.extract(pair, catalog_bytes).to_json(),
+            sealed_mapping,
+            keys.unsealing_public,
+            run_id,
+        )
         plan = Precommit(
             schema="evalkit/decisions-precommit/1",
             run_id=run_id,
@@ -329,7 +335,7 @@ def _checked_mapping(mapping: Mapping, cases: list[_Case]) -> bytes:
 def _seal(
     cases: list[_Case], catalog: bytes, mapping: bytes, recipient: bytes, run_id: str
 ) -> dict[str, SealedPacket]:
-    """Seal catalog, mapping and both Part Bs; the Part Bs share a bucket, so that size tells nothing."""
+    """Seal catalog extract, mapping and both Part Bs; the Part Bs share a bucket, so that size tells nothing."""
     bucket = max(bucket_for(len(c.part_b_payload)) for c in cases)
     packets = {
         "catalog": SealedPacket.seal(catalog, kind="catalog", run_id=run_id, recipient=recipient),

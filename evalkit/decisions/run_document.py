@@ -10,6 +10,7 @@ import base64
 from typing import TYPE_CHECKING, Any
 
 from evalkit.decisions.layout import EX_ANTE, EX_ANTE_FILE
+from evalkit.decisions.moments import instant
 from evalkit.decisions.packet import dump
 from evalkit.decisions.rubric import score_response, scorer_digest
 from evalkit.errors import Binding, BindingError, EvalkitError
@@ -93,8 +94,57 @@ def differs(document_bytes: bytes, verified: Verified) -> BindingError:
     )
 
 
-def replay(document: dict[str, Any], evidence: OpenEvidence) -> None:
+_FIELDS = frozenset(
+    (
+        "schema",
+        "phase",
+        "part_b_released",
+        "run_id",
+        "label",
+        "replayed",
+        "attempt",
+        "attempts",
+        "started_at",
+        "finalized_at",
+        "evalkit_version",
+        "precommit",
+        "precommit_digest",
+        "configuration",
+        "configuration_digest",
+        "scorer_digest",
+        "cases",
+    )
+)
+_CASE_FIELDS = frozenset(
+    (
+        "case_id",
+        "verification",
+        "prompt_digest",
+        "transmitted_prompt_digest",
+        "response_schema_digest",
+        "response",
+        "trace",
+        "score",
+        "score_digest",
+    )
+)
+
+
+def replay(document: Any, evidence: OpenEvidence) -> None:
     """Recompute every binding of a run file from the plan and Part A."""
+    try:
+        _replay(document, evidence)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BindingError(
+            Binding.RUN,
+            f"the file is no ex-ante run ({type(error).__name__})",
+            where=f"{EX_ANTE}/{EX_ANTE_FILE}",
+            expected="a file of the form evalkit/decisions-ex-ante/1",
+            do="do not trust this run: make a new one",
+        ) from None
+
+
+def _replay(document: Any, evidence: OpenEvidence) -> None:
     opened = evidence.opened
     plan = opened.plan
 
@@ -110,10 +160,16 @@ def replay(document: dict[str, Any], evidence: OpenEvidence) -> None:
 
     check_scorer(plan)
     require(
-        document.get("phase") == "ex_ante_scored" and document.get("part_b_released") is False,
+        set(document) == _FIELDS
+        and all(set(case) == _CASE_FIELDS for case in document["cases"])
+        and document["schema"] == "evalkit/decisions-ex-ante/1"
+        and document["phase"] == "ex_ante_scored"
+        and document["part_b_released"] is False
+        and instant(plan.created_at) <= instant(document["started_at"]) <= instant(document["finalized_at"]),
         Binding.RUN,
         "the file is no ex-ante run",
     )
+    require(document["label"] == plan.contamination, Binding.PRECOMMIT, "its label is not the plan's")
     require(document["run_id"] == plan.run_id, Binding.PRECOMMIT, "it is the run of another plan")
     require(
         canonical_json(document["precommit"]) == opened.plan_bytes

@@ -7,30 +7,33 @@ Each line says whether it is proven, a policy that was declared, or not proven b
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from evalkit.decisions.calibration import (
     Opened,
-    calibrate,
+    document_of,
     interpret,
     predicate_of,
     sealed_packets,
 )
+from evalkit.decisions.case import PART_A_FILES
 from evalkit.decisions.chain import (
     OpenEvidence,
     OpenExAnte,
     OpenPlan,
+    check_committed,
     load_trust,
     open_evidence,
     open_ex_ante,
     open_plan,
     run_directory,
 )
-from evalkit.decisions.layout import EX_ANTE, REVEAL, REVEAL_FILE
+from evalkit.decisions.configuration import REPLAY_FILE
+from evalkit.decisions.layout import EX_ANTE, INSTRUCTIONS, REVEAL, REVEAL_FILE, sealed_file
 from evalkit.decisions.moments import instant
-from evalkit.decisions.record import DecisionRecord
 from evalkit.decisions.settling import OPTIONAL, REQUIRED
 from evalkit.errors import Binding, BindingError, EvalkitError
 from evalkit.sealing import (
@@ -93,6 +96,7 @@ def verify_run(
     _check_entries(run_dir)
     opened = open_plan(run_dir, load_trust(run_dir, trust, places))
     evidence = open_evidence(opened)
+    _check_folders(opened)
     lines = _plan_lines(opened)
     phase, ex_ante, calibration = "precommitted", None, None
     if (run_dir / EX_ANTE).exists():
@@ -144,6 +148,27 @@ def _check_entries(run_dir: Path) -> None:
             expected=", ".join(sorted(allowed)),
             do="find out who put it there, and move it away",
         )
+
+
+def _check_folders(opened: OpenPlan) -> None:
+    """The folders of a run hold the files that its plan names, and nothing else."""
+    names = {f"part-a/{c.case_id}/{name}" for c in opened.plan.cases for name in PART_A_FILES}
+    names |= {f"instructions/{name}" for name in INSTRUCTIONS}
+    names |= {sealed_file(kind) for kind in ("catalog", "mapping", "part-b-0", "part-b-1")}
+    names |= {REPLAY_FILE} if opened.model.replay is not None else set()
+    folders = {name.rpartition("/")[0] for name in names} | {"part-a"}
+    for top in ("part-a", "instructions", "sealed", "model"):
+        for path in [opened.run_dir / top, *(opened.run_dir / top).rglob("*")]:
+            name = path.relative_to(opened.run_dir).as_posix()
+            is_folder = path.is_dir() and not path.is_symlink()
+            if os.path.lexists(path) and name not in (folders if is_folder else names):
+                raise BindingError(
+                    Binding.RUN,
+                    f"the run folder holds {name}",
+                    where=str(opened.run_dir),
+                    expected="only what its plan names",
+                    do="find out who put it there, and move it away",
+                )
 
 
 def _plan_lines(opened: OpenPlan) -> list[Line]:
@@ -252,13 +277,14 @@ def _check_reveal(run: OpenExAnte) -> dict[str, Any]:
         raise _wrong(Binding.RUN, "a blocked run was revealed")
     if document["combined_score_prohibited"] is not True or document["calibration_included_in_ex_ante_total"]:
         raise _wrong(Binding.RUN, "the record allows a combined score")
-    responses = {c["case_id"]: c["response"]["canonical"] for c in run.document["cases"]}
-    for case in document["cases"]:
-        record = DecisionRecord.from_response(canonical_json(responses[case["case_id"]]))
-        realized = sealed.mapping.cases[case["case_id"]].realized_scenario_id
-        scores = calibrate(record.probabilities(), realized)
-        if case["realized_scenario_id"] != realized or any(case[k] != v for k, v in scores.items()):
-            raise _wrong(Binding.SCORE, f"the calibration of {case['case_id']} does not come out again")
+    again = document_of(run, sealed, document["revealed_at"]) | {
+        "evalkit_version": document["evalkit_version"]
+    }
+    wrong = sorted(k for k in again.keys() | document.keys() if document.get(k) != again.get(k))
+    if wrong:
+        raise _wrong(Binding.SCORE, f"{', '.join(wrong)} of the calibration do not come out again")
+    journal = run.journal
+    check_committed(journal, plan_run_id=plan.run_id, phase=REVEAL, pair=(document_bytes, envelope))
     return document
 
 
