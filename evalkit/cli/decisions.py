@@ -55,6 +55,8 @@ def import_(sheets: tuple[Path, ...], pairs: Path, out: Path, frozen_at: str | N
 @click.option("--model", help="baseline (the default) or openai:NAME.")
 @click.option("--base-url", help="Address of an OpenAI-compatible service, up to /v1.")
 @click.option("--api-key-variable", help="Environment variable with the key [OPENAI_API_KEY].")
+@click.option("--temperature", help="Decimal; left to the service by default.")
+@click.option("--max-output-tokens", type=click.IntRange(min=1), default=16_000, show_default=True)
 @click.option("--replay", type=_FILE, help="Recorded answers instead of a model.")
 @click.option("--accept-warning", "accepted", multiple=True, metavar="CASE:CODE",
               help="Accept exactly the warnings named; all present ones by default.")  # fmt: skip
@@ -72,6 +74,8 @@ def precommit(
     model: str | None,
     base_url: str | None,
     api_key_variable: str | None,
+    temperature: str | None,
+    max_output_tokens: int,
     replay: Path | None,
     accepted: tuple[str, ...],
     attempt_cap: int,
@@ -92,7 +96,14 @@ def precommit(
         cases,
         pair=pair,
         out=out,
-        model=protocol.configure(model, base_url=base_url, replay=replay, api_key_variable=api_key_variable),
+        model=protocol.configure(
+            model,
+            base_url=base_url,
+            replay=replay,
+            api_key_variable=api_key_variable,
+            temperature=temperature,
+            max_output_tokens=max_output_tokens,
+        ),
         run_id=run_id,
         trust=trust,
         accepted_warnings=_warnings(accepted) if accepted else None,

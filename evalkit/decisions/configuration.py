@@ -22,10 +22,19 @@ REPLAY_FILE = "model/replay.json"
 
 @dataclass(frozen=True)
 class Model:
-    """A sealed configuration, and for a replay the canonical bytes of its records."""
+    """A sealed configuration, and for a replay the canonical bytes of its records.
+
+    ``stated``: fields that a caller chose, where the others are defaults.
+    """
 
     configuration: dict[str, Any]
     replay: bytes | None = None
+    stated: frozenset[str] = frozenset()
+
+    def is_named_by(self, other: Model) -> bool:
+        """Does what ``other`` states agree with this configuration?  What it leaves open is this one's."""
+        stated = {"adapter", "model", "version", "replay_digest", *other.stated}
+        return all(self.configuration.get(k) == other.configuration.get(k) for k in stated)
 
     @property
     def label(self) -> str:
@@ -38,6 +47,8 @@ def configure(
     base_url: str | None = None,
     replay: Path | None = None,
     api_key_variable: str | None = None,
+    temperature: str | None = None,
+    max_output_tokens: int = 16_000,
 ) -> Model:
     """The model that these choices name.  Raises `EvalkitError` where they name none, or two."""
     if replay is not None:
@@ -73,8 +84,11 @@ def configure(
         name,
         base_url=base_url or DEFAULT_BASE_URL,
         api_key_variable=api_key_variable or "OPENAI_API_KEY",
+        temperature=temperature,
+        max_output_tokens=max_output_tokens,
     )
-    return Model(provider.configuration())
+    chosen = {"base_url": base_url, "api_key_variable": api_key_variable, "temperature": temperature}
+    return Model(provider.configuration(), stated=frozenset(k for k, v in chosen.items() if v is not None))
 
 
 def provider_for(model: Model) -> Provider:

@@ -130,7 +130,7 @@ def evaluate(
     run_dir = run_directory(run_dir)
     opened = open_plan(run_dir, load_trust(run_dir, trust, places))
     plan = opened.plan
-    if model is not None and model.configuration != plan.model:
+    if model is not None and not opened.model.is_named_by(model):
         raise BindingError(
             Binding.CONFIGURATION,
             f"this plan seals the model {opened.model.label}, not {model.label}",

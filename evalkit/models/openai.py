@@ -7,7 +7,9 @@ name.  The digest of a request covers method, URL and body; the authorization he
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,7 +23,8 @@ DEFAULT_BASE_URL = "https://api.openai.com/v1"
 class OpenAIProvider:
     """Provider for ``POST {base_url}/chat/completions`` with a strict JSON schema.
 
-    ``timeout`` is in seconds, for the whole answer; ``max_output_tokens`` limits the answer.
+    ``timeout`` is in seconds, between bytes of the answer; ``max_output_tokens`` limits the answer;
+    ``temperature`` is a decimal string, and None leaves it to the service (some models refuse one).
     """
 
     def __init__(
@@ -30,7 +33,7 @@ class OpenAIProvider:
         *,
         base_url: str = DEFAULT_BASE_URL,
         api_key_variable: str = "OPENAI_API_KEY",
-        temperature: str = "0",
+        temperature: str | None = None,
         max_output_tokens: int = 16_000,
         timeout: int = 600,
         environ: Mapping[str, str] | None = None,
@@ -41,6 +44,13 @@ class OpenAIProvider:
                 where="--base-url",
                 expected="http:// or https://",
                 do="give the service's address up to and including /v1",
+            )
+        if temperature is not None and not re.fullmatch(r"\d(\.\d{1,3})?", temperature):
+            raise EvalkitError(
+                f"{temperature!r} is no temperature",
+                where="--temperature",
+                expected="a decimal such as 0 or 0.7",
+                do="correct it, or leave it to the service",
             )
         self._model = model
         self._base_url = base_url.rstrip("/")
@@ -79,7 +89,8 @@ class OpenAIProvider:
         except httpx2.HTTPError as error:
             raise self._error("transport", f"{type(error).__name__}: {error}", url) from None
         if answer.status_code != 200:
-            raise self._error("status", f"HTTP status {answer.status_code}", url)
+            said = _said(data, key)
+            raise self._error("status", f"HTTP status {answer.status_code}{said}", url)
         text, served, usage = self._read(data, url)
         return Response(
             text=text,
@@ -99,11 +110,12 @@ class OpenAIProvider:
         body: dict[str, Any] = {
             "model": self._model,
             "messages": [{"role": "user", "content": content}],
-            "temperature": float(self._temperature),
-            "max_tokens": self._max_output_tokens,
+            "max_completion_tokens": self._max_output_tokens,
             "n": 1,
             "stream": False,
         }
+        if self._temperature is not None:
+            body["temperature"] = float(self._temperature)
         if request.response_schema is not None:
             body["response_format"] = {
                 "type": "json_schema",
@@ -116,8 +128,6 @@ class OpenAIProvider:
         return body
 
     def _read(self, data: bytes, url: str) -> tuple[bytes, str, dict[str, int]]:
-        import json
-
         try:
             value = json.loads(data)
             choice = value["choices"][0]
@@ -144,3 +154,17 @@ class OpenAIProvider:
             do=f"check --base-url, the model's name and the key in ${self._api_key_variable};"
             " the attempt stays in the ledger",
         )
+
+
+def _said(data: bytes, key: str) -> str:
+    """The service's own words about an error, short, on one line, and without the key."""
+    try:
+        message = json.loads(data)["error"]["message"]
+    except (ValueError, KeyError, TypeError):
+        return ""
+    text = " ".join(str(message).split())
+    if key:
+        text = text.replace(key, "…")
+    # services like to quote the start or the end of a key that they refuse
+    text = re.sub(r"\bsk-[\w*-]+", "…", text)
+    return f": {text[:200]}"
