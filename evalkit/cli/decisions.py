@@ -176,7 +176,7 @@ def evaluate(
     from evalkit import decisions as protocol
 
     given = None
-    if model is not None or replay is not None:
+    if model is not None or replay is not None or base_url is not None:
         given = protocol.configure(model, base_url=base_url, replay=replay)
     result = protocol.evaluate(run, write_run=write_run, model=given, trust=trust)
     summary = result.summary()

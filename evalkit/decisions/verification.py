@@ -34,6 +34,7 @@ from evalkit.decisions.chain import (
 from evalkit.decisions.configuration import REPLAY_FILE
 from evalkit.decisions.layout import EX_ANTE, INSTRUCTIONS, REVEAL, REVEAL_FILE, sealed_file
 from evalkit.decisions.moments import instant
+from evalkit.decisions.run_document import same
 from evalkit.decisions.settling import OPTIONAL, REQUIRED
 from evalkit.errors import Binding, BindingError, EvalkitError
 from evalkit.sealing import (
@@ -251,6 +252,13 @@ def _limits(opened: OpenPlan) -> list[Line]:
 
 def _check_reveal(run: OpenExAnte) -> dict[str, Any]:
     """Verify the reveal's attestation, its openings and its numbers against run and plan."""
+    try:
+        return _checked_reveal(run)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _wrong(Binding.RUN, f"this is no post-reveal record ({type(error).__name__})") from None
+
+
+def _checked_reveal(run: OpenExAnte) -> dict[str, Any]:
     opened = run.evidence.opened
     plan = opened.plan
     document_bytes, envelope = read_phase(opened.run_dir, REVEAL, REVEAL_FILE)
@@ -280,7 +288,11 @@ def _check_reveal(run: OpenExAnte) -> dict[str, Any]:
     again = document_of(run, sealed, document["revealed_at"]) | {
         "evalkit_version": document["evalkit_version"]
     }
-    wrong = sorted(k for k in again.keys() | document.keys() if document.get(k) != again.get(k))
+    wrong = sorted(
+        k
+        for k in again.keys() | document.keys()
+        if k not in again or k not in document or not same(document[k], again[k])
+    )
     if wrong:
         raise _wrong(Binding.SCORE, f"{', '.join(wrong)} of the calibration do not come out again")
     journal = run.journal

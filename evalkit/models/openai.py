@@ -12,12 +12,39 @@ import os
 import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from evalkit.errors import EvalkitError
 from evalkit.models.provider import ProviderError, Request, Response
 from evalkit.sealing import canonical_json, digest
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
+
+
+#: bytes of an answer that are read: 16,000 tokens are well below a megabyte
+_MAX_BODY = 32 * 2**20
+
+
+def _check_base_url(base_url: str) -> None:
+    """Refuse early what cannot be called, and what would put a secret into the plan."""
+    try:
+        parts = urlsplit(base_url)
+        holds = (
+            parts.scheme in ("http", "https")
+            and bool(parts.hostname)
+            and (parts.port is None or parts.port > 0)
+            and re.fullmatch(r"[!-~]+", base_url) is not None
+        )
+    except ValueError:
+        holds, parts = False, urlsplit("")
+    secret = "@" in parts.netloc or parts.query or parts.fragment or "?" in base_url
+    if secret or not holds:
+        raise EvalkitError(
+            "the base URL holds a user, a query or a fragment" if secret else f"{base_url!r} is no base URL",
+            where="--base-url",
+            expected="http:// or https://, a host and a path",
+            do="give the service's address up to and including /v1; a key goes into an environment variable",
+        )
 
 
 class OpenAIProvider:
@@ -38,12 +65,13 @@ class OpenAIProvider:
         timeout: int = 600,
         environ: Mapping[str, str] | None = None,
     ) -> None:
-        if not base_url.startswith(("http://", "https://")):
+        _check_base_url(base_url)
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,63}", api_key_variable):
             raise EvalkitError(
-                f"{base_url!r} is no base URL",
-                where="--base-url",
-                expected="http:// or https://",
-                do="give the service's address up to and including /v1",
+                "this is no name of an environment variable",  # it may be the key itself: not shown
+                where="--api-key-variable",
+                expected="a name such as OPENAI_API_KEY",
+                do="put the key into a variable, and name the variable",
             )
         if temperature is not None and not re.fullmatch(r"\d(\.\d{1,3})?", temperature):
             raise EvalkitError(
@@ -77,13 +105,20 @@ class OpenAIProvider:
         url = f"{self._base_url}/chat/completions"
         body = canonical_json(self._body(request))
         headers = {"content-type": "application/json", "accept": "application/json"}
-        key = self._environ.get(self._api_key_variable, "")
+        key = self._key()
         if key:
             headers["authorization"] = f"Bearer {key}"
         try:
-            with httpx2.Client(timeout=self._timeout, follow_redirects=False, trust_env=False) as client:
-                answer = client.post(url, content=body, headers=headers)
-                data = answer.content
+            with (
+                httpx2.Client(timeout=self._timeout, follow_redirects=False, trust_env=False) as client,
+                client.stream("POST", url, content=body, headers=headers) as answer,
+            ):
+                received = bytearray()
+                for part in answer.iter_bytes():
+                    received += part
+                    if len(received) > _MAX_BODY:
+                        raise self._error("malformed", f"the answer is longer than {_MAX_BODY} bytes", url)
+                data = bytes(received)
         except httpx2.TimeoutException:
             raise self._error("timeout", f"no answer within {self._timeout} s", url) from None
         except httpx2.HTTPError as error:
@@ -101,6 +136,18 @@ class OpenAIProvider:
             body_digest=digest(data),
             usage=usage,
         )
+
+    def _key(self) -> str:
+        """The key, which must be able to stand in a header: a library's error would print it."""
+        key = self._environ.get(self._api_key_variable, "")
+        if not re.fullmatch(r"[!-~]*", key):
+            raise EvalkitError(
+                "the API key has a character that no key has, such as a space or a line break",
+                where=f"${self._api_key_variable}",
+                expected="printable ASCII without spaces",
+                do="set the variable again, without the line break at its end",
+            )
+        return key
 
     def _body(self, request: Request) -> dict[str, Any]:
         try:
@@ -134,8 +181,9 @@ class OpenAIProvider:
             message = choice["message"]
             refusal, content = message.get("refusal"), message.get("content")
             served = str(value.get("model", ""))
-            usage = {k: v for k, v in (value.get("usage") or {}).items() if type(v) is int and v < 2**53}
-        except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+            usage = {k: v for k, v in (value.get("usage") or {}).items() if type(v) is int}
+            canonical_json([served, usage])  # a run file must be able to hold them
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError, EvalkitError):
             raise self._error("malformed", "the answer is not a chat completion", url) from None
         if refusal:
             raise self._error("refusal", "the model refused", url)
@@ -160,9 +208,9 @@ def _said(data: bytes, key: str) -> str:
     """The service's own words about an error, short, on one line, and without the key."""
     try:
         message = json.loads(data)["error"]["message"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return ""
-    text = " ".join(str(message).split())
+    text = "".join(c if c.isprintable() else " " for c in " ".join(str(message).split()))
     if key:
         text = text.replace(key, "…")
     # services like to quote the start or the end of a key that they refuse

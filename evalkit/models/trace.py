@@ -12,8 +12,11 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, NoReturn
 
-from evalkit.models.provider import Provider, Request, Response
+from evalkit.models.provider import Provider, ProviderError, Request, Response
 from evalkit.sealing import canonical_json, digest
+
+#: bytes of an answer
+MAX_TEXT = 16 * 2**20
 
 _live: weakref.WeakSet[LiveTrace] = weakref.WeakSet()
 _mint = object()
@@ -82,4 +85,12 @@ def call(
     started_at = clock().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     configuration = digest(canonical_json(provider.configuration()))
     response = provider.complete(request)
+    if len(response.text) > MAX_TEXT:
+        raise ProviderError(
+            "malformed",
+            f"the answer has {len(response.text)} bytes",
+            where=subject,
+            expected=f"at most {MAX_TEXT}, so that a run file can hold it",
+            do="limit the output of the model",
+        )
     return LiveTrace(_mint, subject, configuration, response, started_at)

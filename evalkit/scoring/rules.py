@@ -134,6 +134,8 @@ def _inputs(
         raise ValueError(
             f"y has shape {outcome.shape} and p has shape {forecast.shape}: expected (n,) with (n,) or (n, K)"
         )
+    if len(outcome) == 0:
+        raise ValueError("no item to score")
     nan = np.isnan(outcome) | np.isnan(forecast.reshape(len(forecast), -1)).any(axis=1)
     if nan.any():
         if missing != "drop":

@@ -67,9 +67,12 @@ def _exact(knots: NDArray[np.float64], tail: float) -> float:
     from scipy.optimize import brentq
 
     density = BSpline.basis_element(knots, extrapolate=False)
-    total = density.integrate(knots[0], knots[-1])
+    # the integral of a B-spline of this degree; scipy's own is NaN where the last knot is repeated
+    total = (knots[-1] - knots[0]) / (len(knots) - 1)
 
     def missing(t: float) -> float:
+        if t <= knots[0] or t >= knots[-1]:
+            return float(t >= knots[-1]) - (1 - tail)
         return float(density.integrate(knots[0], t) / total) - (1 - tail)
 
     return float(brentq(missing, knots[0], knots[-1], xtol=1e-12))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from evalkit.decisions import evaluate, import_cases, reveal
+from evalkit.decisions import evaluate, evaluation, import_cases, reveal
+from evalkit.sealing.keys import key_id, load_signing_key
 
 from .support import FROZEN_AT, World, evaluate_world, make_world, write_sheets
 
@@ -71,3 +73,28 @@ def ferries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sheets, pairs = write_sheets(folder / "sheets")
     import_cases(sheets, pairs, folder / "cases", frozen_at=FROZEN_AT)
     return folder / "cases"
+
+
+class QuickSigner(AbstractContextManager["QuickSigner"]):
+    """The key of a run, opened in this process: for tests that sign often (the product never does it)."""
+
+    def __init__(self, path: Path) -> None:
+        self._key = load_signing_key(path, None)
+        self.public_key = self._key.public_key().public_bytes_raw()
+        self.key_id = key_id(self.public_key)
+
+    def sign(self, message: bytes) -> bytes:
+        return self._key.sign(message)
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def quick_signer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Evaluate and reveal without starting a signing process."""
+    monkeypatch.setattr(
+        evaluation,
+        "resolve_signer",
+        lambda places, *, key_path=None, workspace=(): QuickSigner(key_path or places.signing_key),
+    )

@@ -9,6 +9,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -123,8 +124,13 @@ def part_a(case_id: str, cases: Path = CASES) -> PartA:
     return read_part_a(cases / case_id / "part-a")
 
 
+@cache
+def shipped() -> Instructions:
+    return Instructions.shipped()
+
+
 def prompt_of(part: PartA) -> bytes:
-    return build_prompt(Instructions.shipped(), part.packet_bytes)
+    return build_prompt(shipped(), part.packet_bytes)
 
 
 def baseline_record(part: PartA) -> dict[str, Any]:
@@ -133,7 +139,7 @@ def baseline_record(part: PartA) -> dict[str, Any]:
 
 
 def rubric() -> dict[str, Any]:
-    value: dict[str, Any] = load_strict(Instructions.shipped().rubric)
+    value: dict[str, Any] = load_strict(shipped().rubric)
     return value
 
 

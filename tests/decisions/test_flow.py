@@ -117,9 +117,7 @@ def test_w37_the_reveal_computes_brier_and_probability(revealed: World) -> None:
         assert case["observable_signal_ids"] == [s["id"] for s in outcome["observable_signals"]]
         assert case["process_quality"] == outcome["process_quality"]
         assert case["realized_return"] is None
-    assert d["bindings"]["ex_ante_run_digest"] == digest(
-        (revealed.run / "ex-ante" / "run.json").read_bytes()
-    )
+    assert d["bindings"]["ex_ante_run_digest"] == digest((revealed.run / "ex-ante" / "run.json").read_bytes())
     assert d["bindings"]["ex_ante_score_digests"] == {c["case_id"]: c["score_digest"] for c in run["cases"]}
 
 

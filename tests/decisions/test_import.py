@@ -40,9 +40,7 @@ def _part_a(cases: Path) -> dict[str, bytes]:
 
 def test_conversion_reproduces_the_committed_cases(shared_data: Path, tmp_path: Path) -> None:
     folder = shared_data / "cases"
-    import_cases(
-        [folder / n for n in SHEETS], folder / "pairs.json", tmp_path / "cases", frozen_at=FROZEN_AT
-    )
+    import_cases([folder / n for n in SHEETS], folder / "pairs.json", tmp_path / "cases", frozen_at=FROZEN_AT)
     made = {str(p.relative_to(tmp_path / "cases")): p.read_bytes()
             for p in (tmp_path / "cases").rglob("*") if p.is_file()}  # fmt: skip
     committed = {str(p.relative_to(CASES)): p.read_bytes() for p in CASES.rglob("*")

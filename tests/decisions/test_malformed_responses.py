@@ -17,6 +17,8 @@ from evalkit.sealing import digest
 
 from .support import CASE_IDS, World, baseline_record, codes, part_a, rubric
 
+pytestmark = pytest.mark.usefixtures("quick_signer")
+
 INCOMPLETE = {"REQUIRED_DECISION_RECORD_INCOMPLETE"}
 
 
@@ -69,7 +71,9 @@ def sealed_files_opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-def answer(world: World, monkeypatch: pytest.MonkeyPatch, raw: bytes, *, write_run: bool = True) -> Evaluation:
+def answer(
+    world: World, monkeypatch: pytest.MonkeyPatch, raw: bytes, *, write_run: bool = True
+) -> Evaluation:
     """Evaluate with a provider of the sealed configuration that gives ``raw`` for one case."""
     from evalkit.decisions import evaluation
     from evalkit.decisions.baseline import VERSION, analyse
@@ -126,7 +130,6 @@ def test_a_probability_that_is_none_is_scored_without_a_crash(value: str) -> Non
     record = baseline_record(part)
     record["scenarios"][0]["probability"] = value
     assert codes(record, part) == {"SCENARIO_MAPPING_INVALID"}
-
 
 
 def test_a_run_of_probabilities_at_the_tolerance_can_be_revealed(

@@ -143,7 +143,9 @@ FAILS: dict[str, Callable[[Record], None]] = {
     "unknowns-faced": lambda r: [r["unknowns"].pop(0) for _ in range(2)],
     "disconfirming-cited": lambda r: r.update(disconfirming_evidence=r["disconfirming_evidence"][:1]),
     "liquidity-items-used": lambda r: [
-        part.update(cites=[i for i in part["cites"] if ".l3" not in i] or r["mechanism"]["mechanism"]["cites"])
+        part.update(
+            cites=[i for i in part["cites"] if ".l3" not in i] or r["mechanism"]["mechanism"]["cites"]
+        )
         for part in r["liquidity"].values()
     ],
     "no-certainty": lambda r: [

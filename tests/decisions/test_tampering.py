@@ -19,6 +19,8 @@ from evalkit.sealing import PREDICATES, Trust, canonical_json, sign
 
 from .support import World, evaluate_world, make_world
 
+pytestmark = pytest.mark.usefixtures("quick_signer")
+
 Tamper = Callable[[World], None]
 
 
@@ -142,7 +144,7 @@ CASES: dict[str, tuple[Binding, Tamper]] = {
     "an extra file": (Binding.RUN, lambda w: _new(w.run / "notes.txt")),
     "journal: its first line": (Binding.RUN, flip("journal.jsonl", 20)),
     "journal: its last line": (Binding.RUN, flip("journal.jsonl", -4)),
-    "journal: a line less": (Binding.RUN, lambda w: _cut_journal(w, 3)),
+    "journal: what was committed": (Binding.RUN, lambda w: _change_last_entry(w, "document")),
     "journal: gone": (Binding.RUN, remove("journal.jsonl")),
     "sealed mapping": (Binding.SEALED_PACKET, flip("sealed/mapping.sealed")),
     "sealed catalog": (Binding.SEALED_PACKET, flip("sealed/catalog.sealed", 100)),
@@ -179,6 +181,34 @@ def _exchange(world: World) -> None:
     a, b = one.read_bytes(), two.read_bytes()
     one.write_bytes(b)
     two.write_bytes(a)
+
+
+def _change_last_entry(world: World, field: str) -> None:
+    """Change one digit in the journal's last line, which nothing after it can cover."""
+    path = world.run / "journal.jsonl"
+    *before, last = path.read_bytes().splitlines()
+    entry = json.loads(last)
+    old = entry[field]
+    at = next(i for i in range(len(old) - 2, 0, -1) if old[i].isdigit())
+    entry[field] = old[:at] + str((int(old[at]) + 1) % 10) + old[at + 1 :]
+    path.write_bytes(b"\n".join([*before, canonical_json(entry)]) + b"\n")
+
+
+def test_the_owner_sees_any_change_in_the_journals_last_line(evaluated: World) -> None:
+    """Its time is under no signature; the ledger that it is a copy of decides."""
+    _change_last_entry(evaluated, "time")
+    assert refused(evaluated).binding is Binding.RUN
+
+
+def test_a_journal_that_was_cut_is_refused_by_others_and_restored_by_its_owner(evaluated: World) -> None:
+    """A cut copy looks like that of a process killed in its last step; the ledger is the original."""
+    whole = (evaluated.run / "journal.jsonl").read_bytes()
+    _cut_journal(evaluated, 3)
+    with pytest.raises(BindingError) as caught:
+        verify_run(evaluated.run, places=evaluated.places)
+    assert caught.value.binding is Binding.RUN
+    reveal(evaluated.run, write_calibration=True, places=evaluated.places)
+    assert (evaluated.run / "journal.jsonl").read_bytes().startswith(whole)
 
 
 def _cut_journal(world: World, lines: int) -> None:
