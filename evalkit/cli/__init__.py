@@ -45,7 +45,8 @@ class LazyGroup(click.Group):
 
 @click.group(
     cls=LazyGroup,
-    epilog="Exit codes: 0 done, 2 bad input, 3 a notebook cell failed, 4 timeout or dead kernel, 5 blocked, "
+    epilog="Exit codes: 0 done, 2 bad input, 3 a notebook cell failed, 4 timeout or dead kernel, 5 blocked, 6 no answer from "
+    "the model's service, "
     "10 attestation, 11 authority, 12 precommit, 13 Part A, 14 prompt, 15 configuration, 16 response, "
     "17 score, 18 sealed packet, 19 run.",
 )

@@ -20,6 +20,7 @@ from evalkit.decisions.record import (
     DecisionRecord,
     Liquidity,
     citations,
+    cited_at,
     prose,
 )
 
@@ -82,12 +83,12 @@ _PLACEHOLDERS = frozenset(
 )
 #: fields in which a word or two can be a complete answer
 _SHORT = frozenset({"source", "threshold", "cadence", "owner", "time_allowed", "evidence", "definition"})
-#: prose that puts a value on the company or its securities (outside the lists that report others' views)
+#: prose that puts a value on the company or its securities
 _VALUES = re.compile(
     r"\b(price targets?|target prices?|intrinsic value|under-?valued|over-?valued"
     r"|(shares?|stock|equity|company|business) (is|are) worth|fair value (is|of the (company|equity|shares?))"
     r"|(enterprise|equity) value (is|of)|worth (about |around |some )?(usd|us\$|\$|€|£)\s?\d"
-    r"|multiple of \d)",
+    r"|\d+(\.\d+)?\s?(x|times) (earnings|sales|revenue|ebitda|book)\b)",
     re.IGNORECASE,
 )
 
@@ -310,9 +311,12 @@ def _valuation(record: DecisionRecord, packet: Packet) -> Iterator[Finding]:
 
     if not record.valuation.abstain:
         yield finding("valuation.abstain", "it is false")
+    cites = dict(citations(record))
     for where, text in prose(record):
         if where.partition("[")[0] in OWN_KINDS or where == "valuation.reason":
             continue  # reporting what others said, or saying why one abstains, values nothing
-        match = _VALUES.search(text)
-        if match:
-            yield finding(where, f"it values: {match.group(0)!r}")
+        quoted = " ".join(packet.texts.get(i, "") for i in cited_at(where, cites)).lower()
+        for match in _VALUES.finditer(text):
+            if match.group(0).lower() not in quoted:  # words of a record that is cited are not the analyst's
+                yield finding(where, f"it values: {match.group(0)!r}")
+                break

@@ -222,12 +222,19 @@ def _revealed_at(given: str | None, run: OpenExAnte, now: datetime) -> str:
             do="correct it, or leave it out",
         ) from None
     finalized = run.document["finalized_at"]
+    if now < instant(finalized):
+        raise EvalkitError(
+            f"this machine's clock ({stamp(now)}) is behind the time at which the run was final",
+            where="clock",
+            expected=f"a time from {finalized} on",
+            do="set the clock, or wait",
+        )
     if at < instant(finalized) or at > now:
         raise EvalkitError(
             f"the reveal cannot be dated {stamp(at)}",
             where="--revealed-at",
             expected=f"not before the ex-ante run was final ({finalized}), and not after now ({stamp(now)})",
-            do="correct it, or the clock",
+            do="correct it, or leave it out",
         )
     return stamp(at)
 

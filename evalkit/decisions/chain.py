@@ -316,6 +316,18 @@ def check_committed(
             )
 
 
+def check_covered(journal: list[dict[str, Any]], signed: Head) -> None:
+    """A ledger head that a signature vouches for must be in the journal: nothing was cut off before it."""
+    if not any(r["seq"] == signed.size - 1 and digest(canonical_json(r)) == signed.digest for r in journal):
+        raise BindingError(
+            Binding.RUN,
+            "the journal does not hold the entry that a signature vouches for",
+            where=JOURNAL,
+            expected=f"entry {signed.size - 1}, {signed.digest}",
+            do="restore the journal",
+        )
+
+
 #: what `commit_phase` adds to a predicate
 _LEDGER_FIELDS = ("ledger",)
 
@@ -333,7 +345,11 @@ def _journal(opened: OpenPlan, signed: Head, document: dict[str, Any]) -> list[d
         r for r in mine if r["event"] == "precommit" and (r.get("document"), r.get("envelope")) == pair
     ]
     before = [r for r in mine if r["seq"] < signed.size]
-    begun = {r["attempt"] for r in before if r["event"] == "attempt" and r.get("phase") == EX_ANTE}
+    begun = {
+        r["attempt"]
+        for r in before
+        if r["event"] == "attempt" and r.get("phase") == EX_ANTE and r["attempt"] <= document["attempt"]
+    }
     if not planned or document["attempt"] not in begun or document["attempts"] != len(begun):
         raise BindingError(
             Binding.RUN,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from evalkit.decisions.blockers import OWN_KINDS, is_placeholder
 from evalkit.decisions.findings import GAPS, Blocker
 from evalkit.decisions.packet import EVIDENCE, Packet, dump
-from evalkit.decisions.record import DecisionRecord, Liquidity, citations, prose
+from evalkit.decisions.record import DecisionRecord, Liquidity, citations, cited_at, prose
 
 
 @dataclass(frozen=True)
@@ -278,12 +278,8 @@ def uncited_numbers(record: DecisionRecord, packet: Packet) -> list[tuple[str, s
 
     The frame is what every reader of the packet has before it: question, dates, alternatives, scenarios.
     """
-    by_id = {r.id: dump(r) for name in OWN_LISTS for r in getattr(packet, name)}
-    frame = _numbers(
-        " ".join(
-            [str(dump(packet.decision))] + [str(dump(x)) for x in (*packet.alternatives, *packet.scenarios)]
-        )
-    )
+    frame_ids = [*(a.id for a in packet.alternatives), *(x.id for x in packet.scenarios)]
+    frame = _numbers(" ".join([str(dump(packet.decision)), *(packet.texts[i] for i in frame_ids)]))
     cites = dict(citations(record))
     # a ranked gap and a financial line cite by their ids
     cites |= {
@@ -295,28 +291,10 @@ def uncited_numbers(record: DecisionRecord, packet: Packet) -> list[tuple[str, s
     }
     loose = []
     for where, text in prose(record):
-        holder = where
-        while holder and holder not in cites:
-            holder = holder.rpartition(".")[0]
-        known = frame | _numbers(" ".join(str(by_id[i]) for i in cites.get(holder, []) if i in by_id))
+        known = frame | _numbers(" ".join(packet.texts.get(i, "") for i in cited_at(where, cites)))
         if where.rpartition(".")[2] not in _CHOSEN:
             loose += [(where, n) for n in sorted(_numbers(text)) if n not in known]
     return loose
-
-
-OWN_LISTS = (
-    "facts",
-    "company_claims",
-    "third_party_estimates",
-    "assumptions",
-    "judgments",
-    "conflicts",
-    "unknowns",
-    "missing_evidence",
-    "liquidity",
-    "tables",
-    "sources",
-)
 
 
 def _numbers(text: str) -> set[str]:

@@ -33,7 +33,7 @@ class Model:
 
     def is_named_by(self, other: Model) -> bool:
         """Does what ``other`` states agree with this configuration?  What it leaves open is this one's."""
-        stated = {"adapter", "model", "version", "replay_digest", *other.stated}
+        stated = {"adapter", "model", "version", "source_digest", "replay_digest", *other.stated}
         return all(self.configuration.get(k) == other.configuration.get(k) for k in stated)
 
     @property

@@ -167,7 +167,8 @@ def evaluate(
                 reason=f"the call failed: {error.kind}",
             )
             raise
-        attempts = len(ledger.attempts(plan.run_id, EX_ANTE))
+        # up to this one: another process may begin the next before this one commits
+        attempts = sum(a.number <= attempt for a in ledger.attempts(plan.run_id, EX_ANTE))
         document = _document(evidence, traces, attempt, attempts, started, clock())
         if not write_run:
             ledger.append(

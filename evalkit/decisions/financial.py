@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 
 from evalkit.decisions.findings import GAPS, Blocker, Finding
 from evalkit.decisions.moments import not_after
-from evalkit.decisions.packet import Fact, Packet
+from evalkit.decisions.packet import Fact, Packet, is_plain_decimal
 from evalkit.decisions.record import DecisionRecord, FinancialLine, citations
 
 #: sections whose cited numbers are material: each needs a line in the financial reconstruction
@@ -129,7 +129,6 @@ def _same_value(line: FinancialLine, fact: Fact) -> bool:
         given = [line.value]
         if line.value_low is not None or line.value_high is not None:
             return False
-    try:
-        return [Decimal(g if g is not None else "NaN") for g in given] == fact.numbers()
-    except InvalidOperation:
+    if not all(g is not None and is_plain_decimal(g) for g in given):
         return False
+    return [Decimal(g) for g in given if g is not None] == fact.numbers()

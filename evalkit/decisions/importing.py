@@ -158,6 +158,7 @@ def import_cases(sheets: list[Path], pairs: Path, out: Path, *, frozen_at: str) 
     pair_list = parse(SheetPairs, load_strict(_read(pairs)), where=str(pairs))
     loaded = [(path, data, _sheet(path, data)) for path in sheets for data in (_read(path),)]
     by_id = {sheet.case_id: sheet for _, _, sheet in loaded}
+    _check_folder_names(list(by_id), str(out))
     if len(by_id) != len(loaded):
         raise EvalkitError(
             "two fact sheets have the same case_id",
@@ -210,6 +211,20 @@ def import_cases(sheets: list[Path], pairs: Path, out: Path, *, frozen_at: str) 
 
     commit_directory(out, build)
     return catalog
+
+
+def _check_folder_names(case_ids: list[str], where: str) -> None:
+    """Case ids name folders: not those of the catalog's files, and apart on any file system."""
+    taken = {CATALOG, MAPPING}
+    for case_id in case_ids:
+        if case_id.lower() in taken:
+            raise EvalkitError(
+                f"case_id {case_id} cannot name a folder beside the others",
+                where=where,
+                expected=f"ids that differ in more than case, and not {CATALOG} or {MAPPING}",
+                do="rename the case in its fact sheet",
+            )
+        taken.add(case_id.lower())
 
 
 def _read(path: Path) -> bytes:
@@ -315,6 +330,12 @@ def _check_part_b(sheet: FactSheet, packet: Packet, renamed: dict[str, str]) -> 
             if target not in packet.numbers
         ]
     sources = {s.id for s in b.sources}
+    if b.realized_return is not None:
+        problems += [
+            f"realized_return cites unknown source {s}"
+            for s in b.realized_return.source_ids
+            if s not in sources
+        ]
     problems += [
         f"{o.id} cites unknown source {s}" for o in b.outcomes for s in o.source_ids if s not in sources
     ]

@@ -9,6 +9,7 @@ needs (pair, role, title, file name, outcome) has a field here, and unknown fiel
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from decimal import Decimal
 from functools import cached_property
 from typing import Annotated, Any, Literal, TypeVar
@@ -242,8 +243,25 @@ class Packet(Frozen):
         """Id -> fact, claim or estimate (numeric or not)."""
         return {f.id: f for f in (*self.facts, *self.company_claims, *self.third_party_estimates)}
 
+    @cached_property
+    def texts(self) -> dict[str, str]:
+        """Id -> everything that the record says, as one text."""
+        return {
+            record.id: " ".join(_strings(dump(record))) for name in KINDS for record in getattr(self, name)
+        }
+
     def ids(self, kind: str) -> list[str]:
         return [i for i, k in self.kinds.items() if k == kind]
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        for item in value:
+            yield from _strings(item)
+    elif isinstance(value, str):
+        yield value
 
 
 def dump(value: BaseModel) -> Any:

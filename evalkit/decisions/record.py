@@ -295,3 +295,11 @@ def citations(record: DecisionRecord) -> list[tuple[str, list[str]]]:
 
     walk(record, "")
     return found
+
+
+def cited_at(where: str, cites: dict[str, list[str]]) -> list[str]:
+    """Ids that the statement holding a text cites: those of the nearest path above it that cites."""
+    holder = where
+    while holder and holder not in cites:
+        holder = holder.rpartition(".")[0]
+    return cites.get(holder, [])

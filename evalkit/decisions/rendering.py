@@ -1,7 +1,7 @@
 """Part A as a page for people: the same records as the packet, each with its id.
 
-The report is derived and adds nothing: rendered-reference QC (`quality.check_rendering`) reads the ids
-back out of it and compares them with the packet.
+The report is derived and adds nothing: quality control reads the ids back out of it and compares them
+with the packet.
 """
 
 from __future__ import annotations

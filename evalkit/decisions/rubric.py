@@ -24,16 +24,17 @@ from evalkit.decisions.record import DecisionRecord, citations
 from evalkit.errors import EvalkitError
 from evalkit.sealing import canonical_json, digest
 
-#: modules whose source decides a score
+#: modules whose source decides a score, below the package
 SCORER_MODULES = (
-    "blockers.py",
-    "checks.py",
-    "financial.py",
-    "findings.py",
-    "moments.py",
-    "packet.py",
-    "record.py",
-    "rubric.py",
+    "decisions/blockers.py",
+    "decisions/checks.py",
+    "decisions/financial.py",
+    "decisions/findings.py",
+    "decisions/moments.py",
+    "decisions/packet.py",
+    "decisions/record.py",
+    "decisions/rubric.py",
+    "sealing/canonical.py",
 )
 
 
@@ -78,7 +79,7 @@ class ProcessScore(Frozen):
 
 def scorer_digest() -> str:
     """Digest over the source of the scoring modules: a precommit seals it, reveal compares it."""
-    root = files("evalkit") / "decisions"
+    root = files("evalkit")
     sources = {name: digest((root / name).read_bytes()) for name in SCORER_MODULES}
     return digest(canonical_json(sources))
 
@@ -109,7 +110,10 @@ def _assemble(
     for dimension in rubric["dimensions"]:
         checks = []
         for check in dimension["checks"]:
-            found = results.get(check["id"], "the response is no decision record")
+            absent = (
+                "the response is no decision record" if record is None else "this scorer has no such check"
+            )
+            found = results.get(check["id"], absent)
             checks.append(CheckResult(id=check["id"], passed=not found, found=found))
         points = Fraction(dimension["weight"] * sum(c.passed for c in checks), len(checks))
         total += points

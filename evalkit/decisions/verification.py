@@ -25,6 +25,7 @@ from evalkit.decisions.chain import (
     OpenExAnte,
     OpenPlan,
     check_committed,
+    check_covered,
     load_trust,
     open_evidence,
     open_ex_ante,
@@ -39,6 +40,7 @@ from evalkit.decisions.settling import OPTIONAL, REQUIRED
 from evalkit.errors import Binding, BindingError, EvalkitError
 from evalkit.sealing import (
     PREDICATES,
+    Head,
     Opening,
     Places,
     canonical_json,
@@ -208,6 +210,7 @@ def _ex_ante_lines(run: OpenExAnte) -> list[Line]:
             "the journal is unbroken up to the signed head and counts every attempt",
             f"attempt {d['attempt']} of {d['attempts']}",
         ),
+        *_rivals(run),
         Line("proven", "a blocker stands: reveal refuses this run", named)
         if blocked
         else Line("proven", "neither record has a blocker"),
@@ -216,6 +219,17 @@ def _ex_ante_lines(run: OpenExAnte) -> list[Line]:
         else Line(
             "not proven", "that the answers came from the model named: the evaluator's key vouches for it"
         ),
+    ]
+
+
+def _rivals(run: OpenExAnte) -> list[Line]:
+    """Plans of the same signer after this one: many plans, the best one shown, is a way to cheat."""
+    plan = run.evidence.opened.plan
+    if plan.ephemeral_keys:
+        return []  # a key made for one run has a ledger of its own, which shows nothing of other plans
+    others = {r["run_id"] for r in run.journal if r["event"] == "precommit"} - {plan.run_id}
+    return [
+        Line("proven", "the journal shows the plans that this signer made after this one", str(len(others)))
     ]
 
 
@@ -296,6 +310,7 @@ def _checked_reveal(run: OpenExAnte) -> dict[str, Any]:
     if wrong:
         raise _wrong(Binding.SCORE, f"{', '.join(wrong)} of the calibration do not come out again")
     journal = run.journal
+    check_covered(journal, Head.from_record(verified.predicate.get("ledger")))
     check_committed(journal, plan_run_id=plan.run_id, phase=REVEAL, pair=(document_bytes, envelope))
     return document
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from evalkit.models.provider import ProviderError, Request, Response
@@ -10,15 +12,25 @@ from evalkit.sealing import canonical_json, digest
 
 
 class CallableProvider:
-    """Wrap ``function(prompt: bytes) -> bytes``.  ``name`` and ``version`` identify it in a plan."""
+    """Wrap ``function(prompt: bytes) -> bytes``.
+
+    ``name``, ``version`` and the digest of its source file identify it in a plan, so that a function
+    that was edited after the precommit is another one.
+    """
 
     def __init__(self, function: Callable[[bytes], bytes], *, name: str, version: str) -> None:
         self._function = function
         self._name = name
         self._version = version
+        self._source_digest = digest(Path(inspect.getfile(function)).read_bytes())
 
     def configuration(self) -> dict[str, Any]:
-        return {"adapter": "callable", "model": self._name, "version": self._version}
+        return {
+            "adapter": "callable",
+            "model": self._name,
+            "version": self._version,
+            "source_digest": self._source_digest,
+        }
 
     def complete(self, request: Request) -> Response:
         text = self._function(request.prompt)

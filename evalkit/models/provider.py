@@ -49,6 +49,8 @@ class Provider(Protocol):
 class ProviderError(EvalkitError):
     """A call that gave no usable answer.  ``kind`` says why, in one word."""
 
+    exit_code = 6
+
     def __init__(self, kind: str, what: str, *, where: str = "", expected: str = "", do: str = "") -> None:
         self.kind = kind
         super().__init__(what, where=where, expected=expected, do=do)

@@ -222,7 +222,7 @@ def commit_directory(target: Path, build: Callable[[Path], None], *, observe: Ob
     target = Path(os.path.abspath(target))  # noqa: PTH100 - resolve() would follow a symlinked target
     prefix = f".stage.{target.name}."
     observe("lock")
-    with directory(target.parent, binding=Binding.RUN) as parent_fd, locked(parent_fd):
+    with directory(target.parent, binding=None, owner="us-or-sticky") as parent_fd, locked(parent_fd):
         if exists(parent_fd, target.name):
             raise target_exists(str(target))
         # We hold the lock, so whoever made these is no longer at work.

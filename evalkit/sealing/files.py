@@ -20,11 +20,16 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 from evalkit.errors import Binding, BindingError, EvalkitError
 
 OTHERS_MAY_WRITE = 0o022
 OTHERS_MAY_ANYTHING = 0o077
+
+#: whose a file or directory must be: ours; ours, or root's with the sticky bit (as /tmp is), where nobody
+#: else can move what is ours; or anyone's, where every byte that is read is bound by a signature anyway
+Owner = Literal["us", "us-or-sticky", "anyone"]
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -52,8 +57,9 @@ def directory(
     forbidden_mode: int = 0,
     dir_fd: int | None = None,
     where: str = "",
+    owner: Owner = "us",
 ) -> Iterator[int]:
-    """An open descriptor of a directory of ours that is no symbolic link."""
+    """An open descriptor of a directory, by default of ours, that is no symbolic link."""
     where = where or str(path)
     try:
         fd = os.open(path, _DIRECTORY, dir_fd=dir_fd)
@@ -66,14 +72,17 @@ def directory(
             do="check the path and who may read it",
         ) from None
     try:
-        _ours(os.fstat(fd), binding=binding, forbidden_mode=forbidden_mode, where=where)
+        _ours(os.fstat(fd), binding=binding, forbidden_mode=forbidden_mode, where=where, owner=owner)
         yield fd
     finally:
         os.close(fd)
 
 
-def _ours(found: os.stat_result, *, binding: Binding | None, forbidden_mode: int, where: str) -> None:
-    if found.st_uid != os.geteuid():
+def _ours(
+    found: os.stat_result, *, binding: Binding | None, forbidden_mode: int, where: str, owner: Owner
+) -> None:
+    sticky = owner == "us-or-sticky" and found.st_uid == 0 and found.st_mode & stat.S_ISVTX
+    if owner != "anyone" and not sticky and found.st_uid != os.geteuid():
         raise fault(
             binding,
             f"this belongs to user {found.st_uid}",
@@ -92,8 +101,15 @@ def _ours(found: os.stat_result, *, binding: Binding | None, forbidden_mode: int
         )
 
 
-def check_regular(found: os.stat_result, *, binding: Binding | None, forbidden_mode: int, where: str) -> None:
-    """Refuse what is no regular file of ours with exactly one name."""
+def check_regular(
+    found: os.stat_result,
+    *,
+    binding: Binding | None,
+    forbidden_mode: int,
+    where: str,
+    owner: Owner = "us",
+) -> None:
+    """Refuse what is no regular file, by default of ours, with exactly one name."""
     if not stat.S_ISREG(found.st_mode):
         raise fault(
             binding,
@@ -110,7 +126,7 @@ def check_regular(found: os.stat_result, *, binding: Binding | None, forbidden_m
             expected="exactly one, so that nobody can change it through another",
             do="find and remove the other names, and check the content",
         )
-    _ours(found, binding=binding, forbidden_mode=forbidden_mode, where=where)
+    _ours(found, binding=binding, forbidden_mode=forbidden_mode, where=where, owner=owner)
 
 
 def exists(dir_fd: int, name: str) -> bool:
@@ -135,8 +151,9 @@ def read_at(
     binding: Binding | None,
     max_bytes: int,
     forbidden_mode: int = OTHERS_MAY_WRITE,
+    owner: Owner = "us",
 ) -> bytes:
-    """The bytes of a regular file of ours in an open directory."""
+    """The bytes of a regular file, by default of ours, in an open directory."""
     try:
         fd = os.open(name, _READ, dir_fd=dir_fd)
     except FileNotFoundError:
@@ -153,7 +170,7 @@ def read_at(
         ) from None
     try:
         found = os.fstat(fd)
-        check_regular(found, binding=binding, forbidden_mode=forbidden_mode, where=where)
+        check_regular(found, binding=binding, forbidden_mode=forbidden_mode, where=where, owner=owner)
         if found.st_size > max_bytes:
             raise fault(
                 binding,

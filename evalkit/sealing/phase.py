@@ -17,7 +17,15 @@ from pathlib import Path
 from evalkit.errors import Binding, BindingError, EvalkitError
 from evalkit.sealing.canonical import MAX_BYTES
 from evalkit.sealing.envelope import MAX_ENVELOPE
-from evalkit.sealing.files import OTHERS_MAY_ANYTHING, directory, exists, names_in, read_at
+from evalkit.sealing.files import (
+    OTHERS_MAY_ANYTHING,
+    OTHERS_MAY_WRITE,
+    Owner,
+    directory,
+    exists,
+    names_in,
+    read_at,
+)
 
 JOURNAL = "journal.jsonl"
 _PHASE = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
@@ -53,16 +61,21 @@ def read_phase(run_dir: Path, phase: str, file_name: str, *, also: Iterable[str]
 
     The directory must hold these two files, and those named in ``also``, and no others.  Raises
     `BindingError`: ``attestation`` where only the envelope is missing, else ``run``.
+
+    Whose the files are and who may read them does not matter here: the caller verifies every byte
+    with a signature, and a run that was copied or unpacked has other owners and modes.
     """
     shape = Phase(phase, file_name, "")
-    with directory(run_dir, binding=Binding.RUN, forbidden_mode=OTHERS_MAY_ANYTHING) as run_fd:
-        return read_pair(run_fd, phase, shape, where=str(run_dir / phase), also=also)
+    with directory(run_dir, binding=Binding.RUN, owner="anyone") as run_fd:
+        return read_pair(run_fd, phase, shape, where=str(run_dir / phase), also=also, private=False)
 
 
 def read_pair(
-    run_fd: int, name: str, shape: Phase, *, where: str, also: Iterable[str] = ()
+    run_fd: int, name: str, shape: Phase, *, where: str, also: Iterable[str] = (), private: bool = True
 ) -> tuple[bytes, bytes]:
-    """The pair in the directory ``name`` of an open run directory."""
+    """The pair in the directory ``name`` of an open run directory; ``private``: ours and nobody else's."""
+    owner: Owner = "us" if private else "anyone"
+    others = OTHERS_MAY_ANYTHING if private else 0
     if not exists(run_fd, name):
         raise BindingError(
             Binding.RUN,
@@ -72,7 +85,7 @@ def read_pair(
             do="run that phase first, or restore its folder",
         )
     with directory(
-        name, binding=Binding.RUN, dir_fd=run_fd, forbidden_mode=OTHERS_MAY_ANYTHING, where=where
+        name, binding=Binding.RUN, dir_fd=run_fd, forbidden_mode=others, where=where, owner=owner
     ) as fd:
         check_listing(fd, {shape.file_name, shape.envelope_name, *also}, shape, where=where)
         document = read_at(
@@ -81,6 +94,8 @@ def read_pair(
             where=f"{where}/{shape.file_name}",
             binding=Binding.RUN,
             max_bytes=MAX_BYTES,
+            forbidden_mode=OTHERS_MAY_WRITE if private else 0,
+            owner=owner,
         )
         envelope = read_at(
             fd,
@@ -88,6 +103,8 @@ def read_pair(
             where=f"{where}/{shape.envelope_name}",
             binding=Binding.RUN,
             max_bytes=MAX_ENVELOPE,
+            forbidden_mode=OTHERS_MAY_WRITE if private else 0,
+            owner=owner,
         )
     return document, envelope
 
