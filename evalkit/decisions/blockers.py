@@ -88,7 +88,7 @@ _VALUES = re.compile(
     r"\b(price targets?|target prices?|intrinsic value|under-?valued|over-?valued"
     r"|(shares?|stock|equity|company|business) (is|are) worth|fair value (is|of the (company|equity|shares?))"
     r"|(enterprise|equity) value (is|of)|worth (about |around |some )?(usd|us\$|\$|€|£)\s?\d"
-    r"|\d+(\.\d+)?\s?(x|times) (earnings|sales|revenue|ebitda|book)\b)",
+    r"|(multiple of \d+(\.\d+)?( on| of| times)?|\d+(\.\d+)?\s?(x|times)) (earnings|sales|revenue|ebitda|book)\b)",
     re.IGNORECASE,
 )
 

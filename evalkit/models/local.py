@@ -15,14 +15,17 @@ class CallableProvider:
     """Wrap ``function(prompt: bytes) -> bytes``.
 
     ``name``, ``version`` and the digest of its source file identify it in a plan, so that a function
-    that was edited after the precommit is another one.
+    that was edited after the precommit is another one.  ``source``: the file where the function's rule is
+    written, if it is not the one that defines it.
     """
 
-    def __init__(self, function: Callable[[bytes], bytes], *, name: str, version: str) -> None:
+    def __init__(
+        self, function: Callable[[bytes], bytes], *, name: str, version: str, source: Path | None = None
+    ) -> None:
         self._function = function
         self._name = name
         self._version = version
-        self._source_digest = digest(Path(inspect.getfile(function)).read_bytes())
+        self._source_digest = digest((source or Path(inspect.getfile(function))).read_bytes())
 
     def configuration(self) -> dict[str, Any]:
         return {

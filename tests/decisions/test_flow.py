@@ -164,7 +164,7 @@ def test_w40_without_write_run_nothing_is_created_but_the_attempt_counts(planned
 def test_w40_the_attempt_is_in_the_ledger_before_the_first_byte_is_sent(
     planned: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from evalkit.decisions import evaluation
+    from evalkit.decisions import baseline, evaluation
     from evalkit.decisions.baseline import VERSION, analyse
     from evalkit.models.local import CallableProvider
 
@@ -174,7 +174,9 @@ def test_w40_the_attempt_is_in_the_ledger_before_the_first_byte_is_sent(
         seen.append((planned.states(), digest(prompt)))
         return analyse(prompt)
 
-    provider = CallableProvider(watching, name="evalkit-baseline", version=VERSION)
+    provider = CallableProvider(
+        watching, name="evalkit-baseline", version=VERSION, source=Path(baseline.__file__)
+    )
     monkeypatch.setattr(evaluation, "provider_for", lambda model: provider)
     evaluate_world(planned)
     assert [states for states, _ in seen] == [["begun"], ["begun"]]
@@ -203,7 +205,7 @@ def test_w40_a_failing_provider_uses_up_an_attempt(tmp_path: Path) -> None:
 
 
 def test_w40_a_crashing_provider_uses_up_an_attempt(planned: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    from evalkit.decisions import evaluation
+    from evalkit.decisions import baseline, evaluation
     from evalkit.decisions.baseline import VERSION
     from evalkit.models.local import CallableProvider
 
@@ -211,7 +213,9 @@ def test_w40_a_crashing_provider_uses_up_an_attempt(planned: World, monkeypatch:
         raise ZeroDivisionError
 
     with monkeypatch.context() as patch:
-        provider = CallableProvider(crash, name="evalkit-baseline", version=VERSION)
+        provider = CallableProvider(
+            crash, name="evalkit-baseline", version=VERSION, source=Path(baseline.__file__)
+        )
         patch.setattr(evaluation, "provider_for", lambda model: provider)
         with pytest.raises(ZeroDivisionError):
             evaluate_world(planned)

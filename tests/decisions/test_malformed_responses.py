@@ -75,7 +75,7 @@ def answer(
     world: World, monkeypatch: pytest.MonkeyPatch, raw: bytes, *, write_run: bool = True
 ) -> Evaluation:
     """Evaluate with a provider of the sealed configuration that gives ``raw`` for one case."""
-    from evalkit.decisions import evaluation
+    from evalkit.decisions import baseline, evaluation
     from evalkit.decisions.baseline import VERSION, analyse
 
     def respond(prompt: bytes) -> bytes:
@@ -84,7 +84,9 @@ def answer(
     monkeypatch.setattr(
         evaluation,
         "provider_for",
-        lambda model: CallableProvider(respond, name="evalkit-baseline", version=VERSION),
+        lambda model: CallableProvider(
+            respond, name="evalkit-baseline", version=VERSION, source=Path(baseline.__file__)
+        ),
     )
     return evaluate(world.run, write_run=write_run, places=world.places)
 

@@ -45,8 +45,8 @@ def test_w27_outcomes_are_no_input() -> None:
 
 def test_w27_no_scoring_module_knows_the_instructors_side() -> None:
     for name in SCORER_MODULES:
-        text = (ROOT / "evalkit" / "decisions" / name).read_text()
-        for word in ("catalog", "calibration", "PartB", "Mapping", "realized", "sealed"):
+        text = (ROOT / "evalkit" / name).read_text()
+        for word in ("catalog", "calibration", "PartB", "import Mapping", "realized", "sealed"):
             lines = [x for x in text.splitlines() if "import" in x and word in x]
             assert not lines, f"{name}: {lines}"
 
@@ -182,12 +182,13 @@ def test_scorer_digest_covers_every_module_that_the_scorer_imports() -> None:
     import ast
 
     folder = ROOT / "evalkit" / "decisions"
-    todo, seen = ["rubric.py"], set()
+    # the digest over canonical JSON is not imported from there, but decides what parses at all
+    todo, seen = ["rubric.py"], {"sealing/canonical.py"}
     while todo:
         name = todo.pop()
-        if name in seen:
+        if f"decisions/{name}" in seen:
             continue
-        seen.add(name)
+        seen.add(f"decisions/{name}")
         for node in ast.walk(ast.parse((folder / name).read_text())):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("evalkit.decisions."):
                 todo.append(f"{(node.module or '').rpartition('.')[2]}.py")

@@ -94,7 +94,11 @@ def test_killed_in_evaluate_then_revealed(planned: World, evaluate_steps: list[s
     assert not list(planned.run.glob(".stage*"))
 
 
-@pytest.mark.parametrize("n", range(EXPECTED))
+def every_fourth_is_fast(steps: int) -> list[Any]:
+    return [n if n % 4 == 1 else pytest.param(n, marks=pytest.mark.slow) for n in range(steps)]
+
+
+@pytest.mark.parametrize("n", every_fourth_is_fast(EXPECTED))
 def test_killed_in_evaluate_then_evaluated_again(planned: World, n: int) -> None:
     killed_at(evaluating(planned), n)
     try:
@@ -130,7 +134,7 @@ def test_killed_twice_and_the_cap_still_holds(planned: World, evaluate_steps: li
 
 
 def test_killed_while_the_model_answers(planned: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    from evalkit.decisions import evaluation
+    from evalkit.decisions import baseline, evaluation
     from evalkit.decisions.baseline import VERSION
     from evalkit.models.local import CallableProvider
 
@@ -139,7 +143,9 @@ def test_killed_while_the_model_answers(planned: World, monkeypatch: pytest.Monk
         return b""
 
     with monkeypatch.context() as patch:
-        provider = CallableProvider(die, name="evalkit-baseline", version=VERSION)
+        provider = CallableProvider(
+            die, name="evalkit-baseline", version=VERSION, source=Path(baseline.__file__)
+        )
         patch.setattr(evaluation, "provider_for", lambda model: provider)
         pid = os.fork()
         if pid == 0:

@@ -125,7 +125,7 @@ def test_a_failing_service_is_one_counted_attempt(world: World, status: int, bod
         ok("decisions", "precommit", CASES, "--pair", PAIR, "--out", world.run,
            "--model", "openai:stub", "--base-url", service.base_url)  # fmt: skip
         done = cli("decisions", "evaluate", world.run, "--write-run")
-    assert done.code == 2
+    assert done.code == 6
     assert "Traceback" not in done.err
     assert SECRET not in done.err + done.out
     assert len(service.seen) == 1

@@ -97,15 +97,22 @@ def _open_phase(phase: Path) -> None:
         _hard_link_kept,
         _fifo,
         _folder_as_file,
-        _writable_file,
         _symlinked_phase,
-        _open_phase,
     ],
 )
 def test_a_phase_with_a_bad_entry_is_refused(world: World, spoil: Callable[[Path], None]) -> None:
     """Symlinked file, hard link kept, FIFO as file, extra and missing entries."""
     spoil(world.commit().directory)
     unreadable(world)
+    tampered(world)
+
+
+@pytest.mark.parametrize("spoil", [_writable_file, _open_phase])
+def test_open_modes_stop_the_owner_and_not_a_reader(world: World, spoil: Callable[[Path], None]) -> None:
+    """Whoever writes a run must hold it alone; who only reads it verifies every byte by a signature."""
+    spoil(world.commit().directory)
+    document, _ = read_phase(world.run_dir, "ex-ante", "run.json")
+    assert document
     tampered(world)
 
 
