@@ -85,12 +85,16 @@ _PLACEHOLDERS = frozenset(
 _SHORT = frozenset({"source", "threshold", "cadence", "owner", "time_allowed", "evidence", "definition"})
 #: prose that puts a value on the company or its securities
 _VALUES = re.compile(
-    r"\b(price targets?|target prices?|intrinsic value|under-?valued|over-?valued"
+    r"\b(price targets?|target prices?|intrinsic value|(under|over)-?valu(e|es|ed|ing|ation)"
+    r"|discounted cash flows?|dcf|fair price"
     r"|(shares?|stock|equity|company|business) (is|are) worth|fair value (is|of the (company|equity|shares?))"
     r"|(enterprise|equity) value (is|of)|worth (about |around |some )?(usd|us\$|\$|€|£)\s?\d"
     r"|(multiple of \d+(\.\d+)?( on| of| times)?|\d+(\.\d+)?\s?(x|times)) (earnings|sales|revenue|ebitda|book)\b)",
     re.IGNORECASE,
 )
+
+#: a value with a number to it, in the reason for abstaining
+_AMOUNT = re.compile(r"\b(worth|valued? at|(value|price|target) (of|is))\D{0,12}\d", re.IGNORECASE)
 
 
 def find_blockers(record: DecisionRecord, packet: Packet) -> list[Finding]:
@@ -313,8 +317,13 @@ def _valuation(record: DecisionRecord, packet: Packet) -> Iterator[Finding]:
         yield finding("valuation.abstain", "it is false")
     cites = dict(citations(record))
     for where, text in prose(record):
-        if where.partition("[")[0] in OWN_KINDS or where == "valuation.reason":
-            continue  # reporting what others said, or saying why one abstains, values nothing
+        if where.partition("[")[0] in OWN_KINDS:
+            continue  # reporting what others said values nothing
+        if where == "valuation.reason":
+            # saying why one abstains may speak of values, but not put a number to one
+            if match := _AMOUNT.search(text):
+                yield finding(where, f"it values: {match.group(0)!r}")
+            continue
         quoted = " ".join(packet.texts.get(i, "") for i in cited_at(where, cites)).lower()
         for match in _VALUES.finditer(text):
             if match.group(0).lower() not in quoted:  # words of a record that is cited are not the analyst's

@@ -131,6 +131,13 @@ def precommit(
     catalog, catalog_bytes = read(Catalog, cases / CATALOG)
     mapping, _ = read(Mapping, cases / MAPPING)
     members = _pair(catalog, pair)
+    if foreign := sorted(set(accepted_warnings or {}) - set(members)):
+        raise EvalkitError(
+            f"warnings are accepted for {', '.join(foreign)}, which is not in pair {pair}",
+            where="--accept-warning",
+            expected=" or ".join(members),
+            do="correct the case id",
+        )
     loaded = [_case(cases, catalog.entry(case_id), accepted_warnings) for case_id in members]
     _check_reciprocal(loaded, catalog.pair(pair))
     ordered = sorted(loaded, key=lambda c: digest(c.entry.packet_digest.encode()))

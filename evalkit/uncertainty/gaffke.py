@@ -67,6 +67,8 @@ def _exact(knots: NDArray[np.float64], tail: float) -> float:
     from scipy.optimize import brentq
 
     knots = np.round(knots, 12)  # knots closer than that overflow scipy's divided differences
+    if knots[0] == knots[-1]:
+        return float(knots[0])
     density = BSpline.basis_element(knots, extrapolate=False)
     # the integral of a B-spline of this degree; scipy's own is NaN where the last knot is repeated
     total = (knots[-1] - knots[0]) / (len(knots) - 1)

@@ -121,6 +121,7 @@ def test_import_says_what_to_do_next(tmp_path: Path, out: Path) -> None:
         ["--pair", PAIR, "--attempt-cap", "many"],
         ["--pair", PAIR, "--accept-warning", "NAMED_CASE"],
         ["--pair", PAIR, "--accept-warning", ":NAMED_CASE"],
+        ["--pair", PAIR, "--accept-warning", "case-amzn-2001-04:NAMED_CASE"],
         ["--pair", PAIR, "--run-id", "../up"],
     ],
     ids=" ".join,

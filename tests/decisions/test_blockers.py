@@ -379,6 +379,10 @@ TABLE: dict[Blocker, dict[str, Change]] = {
         "worth": put("selected_alternative.rationale", "At rest the company is worth more than its debts"),
         "a sum": put("selected_alternative.rationale", "We think it is worth about $40 in the end"),
         "multiple": put("confidence.basis", "A multiple of 12 on earnings is fair for such a firm"),
+        "undervalues": put("confidence.basis", "We hold that the market undervalues the shares by far"),
+        "discounted cash flows": put("selected_alternative.rationale", "Discounted cash flows argue for it at length"),
+        "in the reason for abstaining": put("valuation.reason", "We abstain, though the shares are worth 40 dollars"),
+        "a target in the reason": put("valuation.reason", "No authority; our target is 40 a share at year end"),
         "in a falsifier": put("scenarios.0.falsifiers.0.statement", "The equity value is above one billion"),
         "on an unknown line": unknown_line(None, definition="The shares are worth 40 dollars each"),
         "on an unknown line's scope": unknown_line(None, scope="intrinsic value of 40 dollars a share"),
@@ -451,6 +455,9 @@ FINE: dict[str, Change] = {
     "a fact that also cites its source": lambda r, p: r["facts"][0]["cites"].append(ids(p, "source")[0]),
     "others' price targets among the judgments": put(
         "judgments.0.statement", "An analyst had a price target of 20 on the shares"
+    ),
+    "a reason that speaks of value": put(
+        "valuation.reason", "No authority to state a fair value of the company from 2 quarters of results"
     ),
     "short answers in short fields": put("indicators.0.cadence", "monthly"),
     "scenarios in another order": lambda r, p: r["scenarios"].reverse(),

@@ -112,7 +112,7 @@ def test_killed_in_evaluate_then_evaluated_again(planned: World, n: int) -> None
     reveal(planned.run, write_calibration=True, places=planned.places)
 
 
-@pytest.mark.parametrize("n", range(EXPECTED))
+@pytest.mark.parametrize("n", every_fourth_is_fast(EXPECTED))
 def test_killed_in_reveal_then_revealed_again(evaluated: World, n: int) -> None:
     killed_at(revealing(evaluated), n)
     try:

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from evalkit.uncertainty import gaffke, gaffke_interval
@@ -63,8 +63,12 @@ def test_the_range_only_shifts_and_scales() -> None:
     assert moved == pytest.approx([x - 1 for x in unit])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=6))
+@example([0.0, 1.0])
+@example([0.0, 5e-324])
+@example([0.9999999999999999])
+@example([0.0, 0.0, 0.0, 1.0, 1.0, 1.0])
 def test_never_of_zero_width_and_always_around_the_mean(values: list[float]) -> None:
     low, high = gaffke_interval(values, 0, 1)
     mean = math.fsum(values) / len(values)
