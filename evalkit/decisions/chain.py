@@ -332,31 +332,46 @@ def check_covered(journal: list[dict[str, Any]], signed: Head) -> None:
 _LEDGER_FIELDS = ("ledger",)
 
 
-def _journal(opened: OpenPlan, signed: Head, document: dict[str, Any]) -> list[dict[str, Any]]:
-    """The run's segment of the ledger: unbroken from the plan to the attested head, attempts counted."""
-    plan = opened.plan
-    data = read_bound(opened.run_dir, JOURNAL, Binding.RUN)
+def open_journal(opened: OpenPlan, signed: Head | None = None) -> list[dict[str, Any]]:
+    """The run's segment of the ledger: unbroken from the plan on, and telling of this very plan.
+
+    ``signed``: a head that a signature vouches for, which must be in it.
+    """
+    head = opened.plan.ledger_head
     records = verify_chain(
-        data, start_prev=plan.ledger_head.digest, start_seq=plan.ledger_head.size, covers=signed
+        read_bound(opened.run_dir, JOURNAL, Binding.RUN),
+        start_prev=head.digest,
+        start_seq=head.size,
+        covers=signed,
     )
-    mine = [r for r in records if r.get("run_id") == plan.run_id]
-    pair = (opened.digest, opened.attestation.envelope_digest)
-    planned = [
-        r for r in mine if r["event"] == "precommit" and (r.get("document"), r.get("envelope")) == pair
-    ]
-    before = [r for r in mine if r["seq"] < signed.size]
+    if not tells_of_plan(records, opened):
+        raise _journal_error("the journal does not tell of this plan", "the precommit of plan.json")
+    return records
+
+
+def tells_of_plan(records: list[dict[str, Any]], opened: OpenPlan) -> bool:
+    """Is the precommit of this plan, with this attestation, among the entries of a ledger?"""
+    wanted = ("precommit", opened.plan.run_id, opened.digest, opened.attestation.envelope_digest)
+    return any((r["event"], r.get("run_id"), r.get("document"), r.get("envelope")) == wanted for r in records)
+
+
+def _journal(opened: OpenPlan, signed: Head, document: dict[str, Any]) -> list[dict[str, Any]]:
+    """The journal of an attested run, in which this attempt and all before it are counted."""
+    records = open_journal(opened, signed)
     begun = {
         r["attempt"]
-        for r in before
-        if r["event"] == "attempt" and r.get("phase") == EX_ANTE and r["attempt"] <= document["attempt"]
+        for r in records
+        if r["seq"] < signed.size
+        and (r["event"], r.get("run_id"), r.get("phase")) == ("attempt", opened.plan.run_id, EX_ANTE)
+        and r["attempt"] <= document["attempt"]
     }
-    if not planned or document["attempt"] not in begun or document["attempts"] != len(begun):
-        raise BindingError(
-            Binding.RUN,
-            "the journal does not tell of this plan and this attempt",
-            where=JOURNAL,
-            expected=f"the precommit, and {document['attempts']} attempt(s) up to number"
-            f" {document['attempt']}",
-            do="restore the journal",
+    if document["attempt"] not in begun or document["attempts"] != len(begun):
+        raise _journal_error(
+            "the journal does not tell of this attempt",
+            f"{document['attempts']} attempt(s) up to number {document['attempt']}",
         )
     return records
+
+
+def _journal_error(what: str, expected: str) -> BindingError:
+    return BindingError(Binding.RUN, what, where=JOURNAL, expected=expected, do="restore the journal")

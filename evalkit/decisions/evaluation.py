@@ -21,6 +21,7 @@ from evalkit.decisions.chain import (
     open_evidence,
     open_plan,
     run_directory,
+    tells_of_plan,
 )
 from evalkit.decisions.configuration import Model, provider_for
 from evalkit.decisions.layout import EX_ANTE, EX_ANTE_FILE
@@ -144,6 +145,14 @@ def evaluate(
     with signer_of(plan, places, run_dir) as signer:
         ledger = Ledger(places.ledger(signer.key_id), clock=clock)
         settle(run_dir, opened, ledger)
+        if not tells_of_plan([entry.record for entry in ledger.entries()], opened):
+            raise BindingError(
+                Binding.RUN,
+                "the signer's ledger does not hold this plan",
+                where=str(ledger.path),
+                expected="the ledger in which the precommit was recorded",
+                do="restore the ledger, or make another precommit",
+            )
         _check_attempts_left(plan, ledger)
         attempt = ledger.begin_attempt(
             plan.run_id,

@@ -29,6 +29,7 @@ from evalkit.decisions.chain import (
     load_trust,
     open_evidence,
     open_ex_ante,
+    open_journal,
     open_plan,
     run_directory,
 )
@@ -126,6 +127,7 @@ def verify_run(
         )
     else:
         sealed_packets(run_dir, opened.plan)
+        open_journal(opened)
     lines += _limits(opened)
     return VerificationReport(
         run_id=opened.plan.run_id,

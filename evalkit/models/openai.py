@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -50,7 +51,7 @@ def _check_base_url(base_url: str) -> None:
 class OpenAIProvider:
     """Provider for ``POST {base_url}/chat/completions`` with a strict JSON schema.
 
-    ``timeout`` is in seconds, between bytes of the answer; ``max_output_tokens`` limits the answer;
+    ``timeout`` is in seconds, for the whole answer; ``max_output_tokens`` limits the answer;
     ``temperature`` is a decimal string, and None leaves it to the service (some models refuse one).
     """
 
@@ -114,8 +115,11 @@ class OpenAIProvider:
                 client.stream("POST", url, content=body, headers=headers) as answer,
             ):
                 received = bytearray()
+                deadline = time.monotonic() + self._timeout
                 for part in answer.iter_bytes():
                     received += part
+                    if time.monotonic() > deadline:  # a service that drips never times out by itself
+                        raise self._error("timeout", f"no whole answer within {self._timeout} s", url)
                     if len(received) > _MAX_BODY:
                         raise self._error("malformed", f"the answer is longer than {_MAX_BODY} bytes", url)
                 data = bytes(received)

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from evalkit.errors import Binding, BindingError
-from evalkit.sealing.canonical import MAX_BYTES, digest
+from evalkit.sealing.canonical import MAX_BYTES, digest, load_canonical
 from evalkit.sealing.envelope import MAX_ENVELOPE, Verified, verify
 from evalkit.sealing.files import (
     OTHERS_MAY_ANYTHING,
@@ -135,10 +135,25 @@ def recover(
         leftovers = [name for name in names if name.startswith(f".stage.{JOURNAL}.")]
         for name in leftovers:
             os.unlink(name, dir_fd=run_fd)
-        if done or leftovers or JOURNAL not in names:
-            segment = covered.segment(segment_from)
+        segment = covered.segment(segment_from)
+        if done or leftovers or JOURNAL not in names or _lags(run_fd, segment, run_dir, run_id):
             replace_at(run_fd, JOURNAL, segment, where=str(run_dir / JOURNAL))
     return done
+
+
+def _lags(run_fd: int, segment: bytes, run_dir: Path, run_id: str) -> bool:
+    """Was the last step of a commit left out, so that the run's journal lacks its ``committed`` line?
+
+    The journal is made anew only where it is the beginning of the ledger's segment: what somebody wrote
+    into it is never covered up.
+    """
+    copy = read_at(run_fd, JOURNAL, where=str(run_dir / JOURNAL), binding=Binding.RUN, max_bytes=MAX_BYTES)
+    if not copy.endswith(b"\n") or not segment.startswith(copy):
+        return False
+    return any(
+        (record["event"], record.get("run_id")) == ("committed", run_id)
+        for record in map(load_canonical, segment[len(copy) :].splitlines())
+    )
 
 
 def _check_entries(names: set[str], shapes: tuple[Phase, ...], expected: set[str], run_dir: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -72,8 +73,12 @@ def serving(answer: Callable[[Seen], Any]) -> Iterator[Service]:
             if "content-length" not in headers:
                 self.send_header("content-length", str(len(data)))
             self.end_headers()
+            pause = float(headers.get("x-drip", 0))
             with suppress(OSError):  # the client may have given up
-                self.wfile.write(data)
+                for part in [data] if not pause else [data[i : i + 1] for i in range(len(data))]:
+                    self.wfile.write(part)
+                    self.wfile.flush()
+                    time.sleep(pause)
             if "content-length" in headers:
                 self.close_connection = True
 
