@@ -174,9 +174,9 @@ def test_a_silent_server_times_out() -> None:
 
 def test_an_answer_that_drips_is_a_timeout() -> None:
     """Each byte comes in time, the whole does not: the deadline is for the whole answer."""
-    with serving(lambda seen: (200, {"x-drip": "0.2"}, completion("{}"))) as service:
-        with pytest.raises(ProviderError) as caught:
-            provider(service.base_url, timeout=1).complete(Request(PROMPT))
+    dripping = serving(lambda seen: (200, {"x-drip": "0.2"}, completion("{}")))
+    with dripping as service, pytest.raises(ProviderError) as caught:
+        provider(service.base_url, timeout=1).complete(Request(PROMPT))
     assert caught.value.kind == "timeout"
 
 
