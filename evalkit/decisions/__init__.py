@@ -6,8 +6,9 @@ Process score and calibration are two results; nothing combines them.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from evalkit.lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from evalkit.decisions.calibration import Calibration as Calibration
@@ -40,9 +41,4 @@ _HOME = {
     "verify_run": "verification",
 }
 __all__ = sorted(_HOME)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+__getattr__ = lazy_attributes(__name__, _HOME)

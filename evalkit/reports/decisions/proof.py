@@ -1,0 +1,97 @@
+"""What the files of a report's runs prove, their digests, and how to make them again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import evalkit
+from evalkit.decisions.verification import VerificationReport
+from evalkit.reports.decisions.cases import ex_ante_of
+from evalkit.reports.tables import Column, Html, Table, badge
+
+
+@dataclass(frozen=True)
+class ProofView:
+    """Claims, digests and commands."""
+
+    runs: tuple[VerificationReport, ...]
+    paths: tuple[Path, ...]
+
+    def table(self) -> Table:
+        """What verification found, claim by claim, over all runs."""
+        kinds: dict[str, Any] = {"proven": "ok", "policy": "info", "not proven": "warn"}
+        rows: list[list[Any]] = []
+        for status, kind in kinds.items():
+            count: dict[str, int] = {}
+            for run in self.runs:
+                for line in run.lines:
+                    if line.status == status:
+                        count[line.text] = count.get(line.text, 0) + 1
+            rows += [
+                [badge(status, kind), text, f"{n}\u00a0of\u00a0{len(self.runs)}"] for text, n in count.items()
+            ]
+        return Table(
+            [Column("Status", heading=False), Column("Claim", heading=True), "Runs"],
+            rows,
+            caption="What these files prove, what was declared, and what they do not prove",
+            note="The same lines with their particulars: evalkit verify RUN.",
+            stack=True,
+        )
+
+    def digests(self) -> Table:
+        """Identity, digests and times, one column a run."""
+        columns = []
+        for run in self.runs:
+            e, plan = ex_ante_of(run), run.evidence.opened.plan
+            columns.append(
+                {
+                    "Run": _code(run.run_id),
+                    "Model": e["configuration"]["model"],
+                    "Precommit": _code(e["precommit_digest"]),
+                    "Model configuration": _code(e["configuration_digest"]),
+                    "Scorer": _code(e["scorer_digest"]),
+                    "Signing key": _code(plan.signing_key_id),
+                    "Trust file used here": _code(run.trust_digest),
+                    "Attempt": f"{e['attempt']} of {e['attempts']}",
+                    "Planned": _seconds(plan.created_at),
+                    "Ex-ante run final": _seconds(e["finalized_at"]),
+                    "Revealed": _seconds(run.calibration["revealed_at"]) if run.calibration else "no",
+                }
+            )
+        return Table(
+            ["", *[run.evidence.opened.plan.pair.pair_id for run in self.runs]],
+            [[name, *[column[name] for column in columns]] for name in columns[0]],
+            caption="Identity, digests and times (UTC, by the signer's own clock)",
+        )
+
+    def reproduce(self) -> Html:
+        """Commands that verify these runs and make them again."""
+        lines = [f"evalkit verify {p}" for p in self.paths]
+        for run in self.runs:
+            plan = run.evidence.opened.plan
+            model = "" if plan.model["adapter"] == "callable" else " --model …"
+            lines += [
+                f"evalkit decisions precommit CASES --pair {plan.pair.pair_id}{model} --out NEW",
+                "evalkit decisions evaluate NEW --write-run",
+                "evalkit decisions reveal NEW --write-calibration",
+            ]
+        text = "\n".join(lines)
+        return Html(
+            f"<p>With evalkit {escape(evalkit.__version__)}, the folder of cases and your own trust file:</p>"
+            f"<pre><code>{escape(text)}</code></pre>",
+            text,
+        )
+
+
+def _code(text: str) -> Html:
+    """A digest that may break anywhere."""
+    pieces = [escape(text[i : i + 8]) for i in range(0, len(text), 8)]
+    return Html(f'<code class="digest">{"<wbr>".join(pieces)}</code>', text)
+
+
+def _seconds(stamp: str) -> str:
+    """A time to the second, for the eye."""
+    return stamp[:19].replace("T", " ")
