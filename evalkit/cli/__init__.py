@@ -45,10 +45,10 @@ class LazyGroup(click.Group):
 
 @click.group(
     cls=LazyGroup,
-    epilog="Exit codes: 0 done, 2 bad input, 3 a notebook cell failed, 4 timeout or dead kernel, 5 blocked, 6 no answer from "
+    epilog="Exit codes: 0 done, 1 a defect of evalkit, 2 bad input, 3 a notebook cell failed, 4 timeout or dead kernel, 5 blocked, 6 no answer from "
     "the model's service, "
     "10 attestation, 11 authority, 12 precommit, 13 Part A, 14 prompt, 15 configuration, 16 response, "
-    "17 score, 18 sealed packet, 19 run.",
+    "17 score, 18 sealed packet, 19 run, 130 interrupted.",
 )
 @click.version_option(evalkit.__version__, prog_name="evalkit")
 def app() -> None:
@@ -67,6 +67,19 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(2)
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)
+    except OSError as error:
+        # what no module foresaw of files and disks: still one message, and no traceback
+        problem = EvalkitError(
+            f"the system refused: {error.strerror or error}",
+            where=str(error.filename or "input or output"),
+            expected="a place that can be read, or written and has room",
+            do="check the path, its permissions and the free space; nothing counts that was not reported as written",
+        )
+        click.echo(f"evalkit: {problem.message()}", err=True)
+        sys.exit(problem.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("evalkit: interrupted", err=True)
+        click.echo("evalkit: interrupted; an attempt that was begun stays counted", err=True)
         sys.exit(130)

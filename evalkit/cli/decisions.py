@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,8 @@ def import_(sheets: tuple[Path, ...], pairs: Path, out: Path, frozen_at: str | N
             do="correct it, or leave it out",
         ) from None
     catalog = import_cases(list(sheets), pairs, out, frozen_at=when)
-    click.echo(f"{len(catalog.cases)} cases, {len(catalog.pairs)} pairs in {out}")
+    pairs_made = f"{len(catalog.pairs)} pair{'s' if len(catalog.pairs) != 1 else ''}"
+    click.echo(f"{len(catalog.cases)} cases, {pairs_made} in {out}")
     for pair in catalog.pairs:
         click.echo(f"  --pair {pair.pair_id}")
 
@@ -87,13 +89,16 @@ def precommit(
 ) -> None:
     """Seal a pair of CASES into a new run: evidence, model, scoring, and what must stay unseen.
 
+    CASES is a folder made by import, or the word shipped for the cases that come with evalkit.
+
     With no key configured, makes a signing and an unsealing key for this run, outside the workspace.
     """
     from evalkit import decisions as protocol
     from evalkit.decisions.layout import EX_ANTE
+    from evalkit.decisions.session import shipped_cases
 
     plan = protocol.precommit(
-        cases,
+        shipped_cases() if str(cases) == "shipped" else cases,
         pair=pair,
         out=out,
         model=protocol.configure(
@@ -132,7 +137,7 @@ def precommit(
         click.echo(
             "custody self: keys made for this run by this user; not blind (evalkit keys init makes yours)"
         )
-    click.echo(f"next: evalkit decisions evaluate {out} --write-run   (writes {EX_ANTE}/)")
+    click.echo(f"next: evalkit decisions evaluate {shlex.quote(str(out))} --write-run   (writes {EX_ANTE}/)")
 
 
 def _warnings(accepted: tuple[str, ...]) -> dict[str, list[str]]:
@@ -186,12 +191,15 @@ def evaluate(
         _print_evaluation(summary)
     if not summary["eligible"]:
         raise Blocked(
-            "a decision record is blocked: " + "; ".join(
-                f"{c['case_id']}: {', '.join(c['blockers'])}" for c in summary["cases"] if c["blockers"]
+            "a decision record is blocked"
+            + "".join(
+                f"\n    {c['case_id']}: {f['code']} at {f['where']}: {f['what']}"
+                for c in summary["cases"]
+                for f in c["findings"][:5]
             ),
             where=f"{run}/ex-ante/run.json" if write_run else "the answers of this attempt",
             expected="no blocker in either case",
-            do="read the findings in the report; reveal refuses this run",
+            do="evalkit report RUN shows all findings; reveal refuses this run",
         )  # fmt: skip
 
 

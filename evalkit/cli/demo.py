@@ -26,6 +26,7 @@ def demo(out: Path, pdf: bool, no_progress: bool) -> None:
     from evalkit.reports.demo import run_demo
 
     report = run_demo(out, progress=not no_progress)
+    click.echo(f"sealed runs in {out / 'decisions'}; check one with: evalkit verify RUN")
     click.echo(f"report: {report}")
     if pdf:
         from evalkit.reports.export import export_pdf

@@ -12,7 +12,7 @@ from evalkit.errors import EvalkitError
 
 @click.group()
 def keys() -> None:
-    """Make and show the keys that sign and open your runs."""
+    """Make and show the keys that sign and open your runs, and hand them over to verifiers."""
 
 
 @keys.command()
@@ -91,3 +91,54 @@ def show(trust: Path | None) -> None:
         scope = f"runs {', '.join(key.runs)}" if key.runs is not None else "every run"
         kind = "ephemeral, " if key.ephemeral else ""
         click.echo(f"  {key.key_id}  {kind}custody {key.custody}, {scope}")
+
+
+@keys.command()
+@click.argument("key")
+@trust_option
+def export(key: str, trust: Path | None) -> None:
+    """Print the entry of KEY (a key id, or the id of the run it was made for), to hand to a verifier.
+
+    The entry holds the public key and what it may sign; it is no secret, and no proof of whose it is.
+    """
+    from evalkit.sealing import Places, Trust, canonical_json, trust_path
+
+    loaded = Trust.load(trust_path(trust, Places.from_environment()), [])
+    found = [k for k in loaded.keys if k.key_id == key or (k.runs is not None and key in k.runs)]
+    if not found:
+        raise EvalkitError(
+            f"no pinned key has the id {key!r} or was made for such a run",
+            where=str(loaded.path),
+            expected="a key id or run id that `evalkit keys show` lists",
+            do="evalkit keys show",
+        )
+    for entry in found:
+        click.echo(canonical_json(entry.record()).decode())
+
+
+@keys.command("pin")
+@click.argument("entry", type=click.Path(path_type=Path, dir_okay=False))
+@trust_option
+def pin_entry(entry: Path, trust: Path | None) -> None:
+    """Trust the key in the file ENTRY, which its owner made with `evalkit keys export`.
+
+    Compare the key id that is printed with its owner by another way before you rely on it.
+    """
+    from evalkit.decisions.packet import load_user_json
+    from evalkit.sealing import Places, TrustedKey, pin, trust_path
+
+    try:
+        data = entry.read_bytes()
+    except OSError as error:
+        raise EvalkitError(
+            f"cannot read the entry ({error.strerror})",
+            where=str(entry),
+            expected="a file made with `evalkit keys export`",
+            do="check the path",
+        ) from None
+    key = TrustedKey.from_record(load_user_json(data, str(entry)), where=str(entry))
+    path = trust_path(trust, Places.from_environment())
+    pin(path, key)
+    click.echo(
+        f"pinned {key.key_id}\n    in {path}\ncompare this id with the key's owner before you rely on it"
+    )

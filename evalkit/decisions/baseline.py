@@ -12,6 +12,9 @@ The rules, fixed before any outcome was scored:
   scenario is the share of adverse among the adverse and benign words of its description, as
   (adverse + 1) / (both + 2); a negated word counts for the other side.  Each scenario gets
   1 - |a - s|, normalised.  Position, id and name of a scenario play no part.
+
+The word lists were written with the scenario titles of the shipped cases in view (not with their outcomes
+scored); on other wording the rule separates scenarios less, and tends to uniform.
 """
 
 from __future__ import annotations

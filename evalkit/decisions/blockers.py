@@ -115,8 +115,10 @@ def find_blockers(record: DecisionRecord, packet: Packet) -> list[Finding]:
     return sorted(found, key=lambda f: order.index(f.code))
 
 
-def unreadable(problem: str) -> list[Finding]:
+def unreadable(problem: str, raw: bytes = b"") -> list[Finding]:
     """The finding on a response that is no decision record at all."""
+    if raw.lstrip().startswith(b"```"):
+        problem = f"the answer begins with a code fence, and must be the JSON object alone ({problem})"
     return [Finding(code=Blocker.REQUIRED_DECISION_RECORD_INCOMPLETE, where="response", what=problem)]
 
 

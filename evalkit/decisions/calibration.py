@@ -27,7 +27,7 @@ from evalkit.decisions.chain import (
     read_attested,
     run_directory,
 )
-from evalkit.decisions.evaluation import signer_of
+from evalkit.decisions.evaluation import has_signer, signer_of
 from evalkit.decisions.layout import EX_ANTE, JOURNAL, REVEAL, REVEAL_FILE, read_bound, sealed_file
 from evalkit.decisions.moments import instant, stamp
 from evalkit.decisions.packet import parse
@@ -108,7 +108,7 @@ class Calibration:
 
 
 def reveal(
-    run_dir: Path,
+    run_dir: Path | str,
     *,
     write_calibration: bool = False,
     revealed_at: str | None = None,
@@ -124,9 +124,16 @@ def reveal(
     ``sealed-packet``), `Blocked` (a blocker, or revealed already) or `EvalkitError`.
     """
     places = places or Places.from_environment()
-    run_dir = run_directory(run_dir)
+    run_dir = run_directory(Path(run_dir))
     opened = open_plan(run_dir, load_trust(run_dir, trust, places))
     plan = opened.plan
+    if (run_dir / REVEAL).is_dir() and not has_signer(plan, places):
+        raise Blocked(
+            "this run is revealed already, elsewhere",
+            where=f"{run_dir}/{REVEAL}",
+            expected="one reveal a run, where its keys are",
+            do="read its calibration.json; `evalkit verify` checks it",
+        )
     with signer_of(plan, places, run_dir) as signer:
         ledger = Ledger(places.ledger(signer.key_id), clock=clock)
         evidence = open_evidence(opened)

@@ -18,7 +18,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from evalkit.decisions.moments import not_after
+from evalkit.decisions.moments import earliest, latest, not_after
 from evalkit.decisions.packet import Frozen, Identifier, Moment, Packet, dump, parse
 from evalkit.decisions.quality import quality_control
 from evalkit.errors import Blocked, EvalkitError
@@ -126,6 +126,8 @@ def verify_part_a(part: PartA, *, accepted_warnings: list[str]) -> Verification:
         reasons.append("report.md is not the report that was frozen")
     if not not_after(freeze.authored_at, freeze.frozen_at):
         reasons.append(f"authored {freeze.authored_at}, after the freeze {freeze.frozen_at}")
+    if latest(freeze.frozen_at) < earliest(freeze.knowledge_cutoff):
+        reasons.append(f"frozen {freeze.frozen_at}, before the knowledge cutoff {freeze.knowledge_cutoff}")
     qc = quality_control(packet, part.report_bytes)
     reasons += [f"quality control: {failure}" for failure in qc.failures()]
     if qc.to_json() != part.qc_bytes:

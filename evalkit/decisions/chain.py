@@ -114,7 +114,7 @@ def run_directory(run_dir: Path) -> Path:
         raise EvalkitError(
             "there is no such run folder",
             where=str(path),
-            expected="a folder made by `evalkit.decisions.precommitment`",
+            expected="a folder made by `evalkit decisions precommit`",
             do="check the path",
         )
     return path

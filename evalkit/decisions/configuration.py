@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from evalkit.decisions.packet import load_user_json
 from evalkit.errors import Binding, BindingError, EvalkitError
 from evalkit.models import Provider
 from evalkit.models.replay import Recorded, ReplayProvider, read_replay, replay_file
-from evalkit.sealing import load_strict
 
 BASELINE = "baseline"
 REPLAY_FILE = "model/replay.json"
@@ -134,7 +134,7 @@ def _baseline() -> Provider:
 def replay_bytes(path: Path) -> bytes:
     """Canonical replay file from a replay file or from the ``run.json`` of an evaluated run."""
     try:
-        value = load_strict(path.read_bytes())
+        value = load_user_json(path.read_bytes(), str(path))
     except OSError as error:
         raise EvalkitError(
             f"cannot read {path.name} ({error.strerror})",

@@ -7,6 +7,7 @@ mapping or the catalog; the unsealing key is not loaded in this module.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -76,6 +77,7 @@ class Evaluation:
                     "case_id": c["case_id"],
                     "eligible": c["score"]["eligible"],
                     "blockers": sorted({b["code"] for b in c["score"]["blockers"]}),
+                    "findings": c["score"]["blockers"],
                     "process_score": c["score"]["total"],
                     "process_maximum": c["score"]["maximum"],
                     "substantive_human_review_required": True,
@@ -113,7 +115,7 @@ class Evaluation:
 
 
 def evaluate(
-    run_dir: Path,
+    run_dir: Path | str,
     *,
     write_run: bool = False,
     model: Model | None = None,
@@ -128,7 +130,7 @@ def evaluate(
     one.  Raises `BindingError`, `Blocked` (evidence, attempts used up) or `ProviderError`.
     """
     places = places or Places.from_environment()
-    run_dir = run_directory(run_dir)
+    run_dir = run_directory(Path(run_dir))
     opened = open_plan(run_dir, load_trust(run_dir, trust, places))
     plan = opened.plan
     if model is not None and not opened.model.is_named_by(model):
@@ -237,6 +239,12 @@ def attest(
         segment_from=opened.plan.ledger_head.size,
         observe=observe,
     )
+
+
+def has_signer(plan: Precommit, places: Places) -> bool:
+    """Is there a key here with which this run could be signed?"""
+    path = places.ephemeral(plan.run_id) / "signing" if plan.ephemeral_keys else places.signing_key
+    return os.path.lexists(path)
 
 
 def signer_of(plan: Precommit, places: Places, run_dir: Path) -> Any:

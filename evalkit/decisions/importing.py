@@ -10,7 +10,9 @@ by field from what an analyst may see; pair, title, role, file name and outcome 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +31,12 @@ from evalkit.decisions.catalog import (
 )
 from evalkit.decisions.factsheet import FORM, FactSheet, SheetFact, SheetPairs
 from evalkit.decisions.layout import check_parent
-from evalkit.decisions.moments import not_after
-from evalkit.decisions.packet import CONTAMINATION, SCHEMA, Packet, dump, parse
+from evalkit.decisions.moments import earliest, instant, not_after, stamp
+from evalkit.decisions.packet import CONTAMINATION, SCHEMA, Packet, dump, load_user_json, parse
 from evalkit.decisions.quality import quality_control
 from evalkit.decisions.rendering import render
 from evalkit.errors import EvalkitError
-from evalkit.sealing import canonical_json, commit_directory, digest, load_strict
+from evalkit.sealing import canonical_json, commit_directory, digest
 
 _LISTS = {
     "reported_fact": "facts",
@@ -149,20 +151,36 @@ def convert(
     )
 
 
-def import_cases(sheets: list[Path], pairs: Path, out: Path, *, frozen_at: str) -> Catalog:
+def import_cases(
+    sheets: Sequence[Path | str],
+    pairs: Path | str,
+    out: Path | str,
+    *,
+    frozen_at: str,
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+) -> Catalog:
     """Convert fact sheets and their pairs into a new folder of cases.
 
     Nothing is written unless every sheet converts; ``out`` must not exist.  Returns the catalog.
     """
+    paths, pairs, out = [Path(s) for s in sheets], Path(pairs), Path(out)
+    if out.exists() or out.is_symlink():
+        raise EvalkitError(
+            "the folder for the cases exists already",
+            where=str(out),
+            expected="a new path: cases are never overwritten",
+            do="choose another --out",
+        )
     check_parent(out)
-    pair_list = parse(SheetPairs, load_strict(_read(pairs)), where=str(pairs))
-    loaded = [(path, data, _sheet(path, data)) for path in sheets for data in (_read(path),)]
+    pair_list = parse(SheetPairs, load_user_json(_read(pairs), str(pairs)), where=str(pairs))
+    loaded = [(path, data, _sheet(path, data)) for path in paths for data in (_read(path),)]
     by_id = {sheet.case_id: sheet for _, _, sheet in loaded}
     _check_folder_names(list(by_id), str(out))
+    _check_freeze(frozen_at, [sheet for _, _, sheet in loaded], clock())
     if len(by_id) != len(loaded):
         raise EvalkitError(
             "two fact sheets have the same case_id",
-            where=", ".join(str(p) for p in sheets),
+            where=", ".join(str(p) for p in paths),
             expected="one sheet a case",
             do="leave one of them out",
         )
@@ -213,6 +231,20 @@ def import_cases(sheets: list[Path], pairs: Path, out: Path, *, frozen_at: str) 
     return catalog
 
 
+def _check_freeze(frozen_at: str, sheets: list[FactSheet], now: datetime) -> None:
+    """Evidence is frozen after its cutoff, and not in the future."""
+    early = [s.case_id for s in sheets if instant(frozen_at) < earliest(s.decision.knowledge_cutoff)]
+    if early or instant(frozen_at) > now:
+        raise EvalkitError(
+            f"{', '.join(early)} cannot be frozen before its knowledge cutoff"
+            if early
+            else "the freeze time lies in the future",
+            where=f"--frozen-at {frozen_at}",
+            expected=f"a time from the last cutoff to now ({stamp(now)})",
+            do="correct it, or leave it out",
+        )
+
+
 def _check_folder_names(case_ids: list[str], where: str) -> None:
     """Case ids name folders: not those of the catalog's files, and apart on any file system."""
     taken = {CATALOG, MAPPING}
@@ -240,7 +272,7 @@ def _read(path: Path) -> bytes:
 
 
 def _sheet(path: Path, data: bytes) -> FactSheet:
-    return parse(FactSheet, load_strict(data), where=str(path))
+    return parse(FactSheet, load_user_json(data, str(path)), where=str(path))
 
 
 def _distinct(renamed: dict[str, str], case_id: str) -> None:

@@ -64,6 +64,6 @@ def read_bound(run_dir: Path, name: str, binding: Binding) -> bytes:
             binding,
             f"cannot read {name} ({error.strerror})",
             where=str(run_dir),
-            expected="the run folder as `evalkit.decisions.precommitment` made it",
+            expected="the run folder as `evalkit decisions precommit` made it",
             do="restore the file, or start a new run",
         ) from None

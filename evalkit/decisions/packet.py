@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from evalkit.decisions.moments import moment, partial_day
 from evalkit.errors import EvalkitError
-from evalkit.sealing import canonical_json, load_canonical
+from evalkit.sealing import CanonicalError, canonical_json, load_canonical, load_strict
 
 SCHEMA = "evalkit/packet/1"
 CONTAMINATION: Literal["named_case_source_bounded"] = "named_case_source_bounded"
@@ -293,6 +293,19 @@ def parse(model: type[M], value: Any, *, where: str) -> M:
             where="; ".join(problems(error)),
             expected=f"the fields of {model.__name__} (docs/formats)",
             do="correct the fields named",
+        ) from None
+
+
+def load_user_json(data: bytes, where: str) -> Any:
+    """Strict JSON of a file that a person wrote; the error names the file and the place in it."""
+    try:
+        return load_strict(data)
+    except CanonicalError as error:
+        raise EvalkitError(
+            error.what,
+            where=f"{where}, {error.where}" if error.where else where,
+            expected=error.expected or "one JSON value in UTF-8",
+            do=error.do or "correct the file",
         ) from None
 
 

@@ -91,10 +91,10 @@ def new_run_id() -> str:
 
 
 def precommit(
-    cases: Path,
+    cases: Path | str,
     *,
     pair: str,
-    out: Path,
+    out: Path | str,
     model: Model | None = None,
     run_id: str | None = None,
     trust: Path | None = None,
@@ -114,6 +114,7 @@ def precommit(
     Raises `EvalkitError` (a pair or case that does not hold), `Blocked` (evidence that does not
     verify), `BindingError` (trust or keys refused).
     """
+    cases, out = Path(cases), Path(out)
     places = places or Places.from_environment()
     run_id = run_id or new_run_id()
     model = model or configure()

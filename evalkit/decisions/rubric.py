@@ -90,7 +90,7 @@ def score_response(raw: bytes, packet: Packet, rubric: dict[str, Any]) -> Proces
         record = DecisionRecord.from_response(raw)
     except EvalkitError as error:
         problem = f"{error.what}; {error.where}" if error.where else error.what
-        return _assemble(packet, rubric, None, unreadable(problem), {}, [])
+        return _assemble(packet, rubric, None, unreadable(problem, raw), {}, [])
     findings = find_blockers(record, packet)
     subject = Subject(record, packet, {f.code for f in findings})
     results = {name: check(subject) for name, check in CHECKS.items()}

@@ -93,10 +93,10 @@ class VerificationReport:
 
 
 def verify_run(
-    run_dir: Path, *, trust: Path | None = None, places: Places | None = None
+    run_dir: Path | str, *, trust: Path | None = None, places: Places | None = None
 ) -> VerificationReport:
     """Verify a decision run.  Raises `BindingError` naming the first binding that fails."""
-    run_dir = run_directory(run_dir)
+    run_dir = run_directory(Path(run_dir))
     _check_entries(run_dir)
     opened = open_plan(run_dir, load_trust(run_dir, trust, places))
     evidence = open_evidence(opened)
@@ -151,7 +151,8 @@ def _check_entries(run_dir: Path) -> None:
             f"the run folder holds {', '.join(extra)}",
             where=str(run_dir),
             expected=", ".join(sorted(allowed)),
-            do="find out who put it there, and move it away",
+            do="a folder .stage.* is left by a phase that was interrupted: run that phase again, and it is settled;"
+            " for anything else, find out who put it there",
         )
 
 
@@ -172,7 +173,8 @@ def _check_folders(opened: OpenPlan) -> None:
                     f"the run folder holds {name}",
                     where=str(opened.run_dir),
                     expected="only what its plan names",
-                    do="find out who put it there, and move it away",
+                    do="a folder .stage.* is left by a phase that was interrupted: run that phase again, and it is settled;"
+                    " for anything else, find out who put it there",
                 )
 
 
@@ -186,8 +188,8 @@ def _plan_lines(opened: OpenPlan) -> list[Line]:
         Line("proven", "prompt template, response schema and rubric are those of the plan"),
         Line(
             "proven",
-            "Part A of both cases is the one that was sealed, passes its quality control again with exactly"
-            " the accepted warnings, and holds nothing known after the cutoff",
+            "Part A of both cases is the one that was sealed and passes its quality control again with exactly"
+            " the accepted warnings; nothing in it is dated after the cutoff",
             ", ".join(plan.pair.order),
         ),
         Line("policy", f"custody {plan.custody}{keys}"),
@@ -206,7 +208,11 @@ def _ex_ante_lines(run: OpenExAnte) -> list[Line]:
     named = "; ".join(f"{case}: {', '.join(sorted(set(codes)))}" for case, codes in blocked.items())
     return [
         Line("proven", "the run was signed over every digest in it", run.attestation.key.key_id),
-        Line("proven", "prompts, configuration, responses and scores replay from the plan and Part A"),
+        Line(
+            "proven",
+            "prompts and configuration follow from the plan and Part A, and the scores from the signed"
+            " responses",
+        ),
         Line(
             "proven",
             "the journal is unbroken up to the signed head and counts every attempt",
@@ -225,13 +231,18 @@ def _ex_ante_lines(run: OpenExAnte) -> list[Line]:
 
 
 def _rivals(run: OpenExAnte) -> list[Line]:
-    """Plans of the same signer after this one: many plans, the best one shown, is a way to cheat."""
+    """Other plans of the same signer: many plans, the best one shown, is a way to cheat."""
     plan = run.evidence.opened.plan
     if plan.ephemeral_keys:
         return []  # a key made for one run has a ledger of its own, which shows nothing of other plans
     others = {r["run_id"] for r in run.journal if r["event"] == "precommit"} - {plan.run_id}
     return [
-        Line("proven", "the journal shows the plans that this signer made after this one", str(len(others)))
+        Line("proven", "the journal shows the plans that this signer made after this one", str(len(others))),
+        Line(
+            "not proven",
+            "what this signer did before this plan: the entries before it are not in the run",
+            f"{plan.ledger_head.size} entries",
+        ),
     ]
 
 
@@ -256,13 +267,7 @@ def _limits(opened: OpenPlan) -> list[Line]:
         lines.append(
             Line("not proven", "that nobody peeked: the evaluator's own user could open the sealed files")
         )
-    if opened.plan.ephemeral_keys:
-        lines.append(
-            Line(
-                "not proven",
-                "that no other plan was tried first: the key was made for this run, and so was its ledger",
-            )
-        )
+    lines.append(Line("not proven", "that no other plan was tried first, with this key or another"))
     return lines
 
 

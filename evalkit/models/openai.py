@@ -203,9 +203,19 @@ class OpenAIProvider:
             f"{self._model}: {what}",
             where=where,
             expected="one chat completion (HTTP 200) with a text answer",
-            do=f"check --base-url, the model's name and the key in ${self._api_key_variable};"
-            " the attempt stays in the ledger",
+            do=f"{self._remedy(kind, what)}; the attempt stays in the ledger",
         )
+
+    def _remedy(self, kind: str, what: str) -> str:
+        if kind == "truncated":
+            return "make a plan with a larger --max-output-tokens"
+        if kind == "refusal":
+            return "the model declines this prompt: try another"
+        if "status 429" in what or "status 5" in what or kind == "timeout":
+            return "the service is busy or slow: wait, then evaluate again"
+        if ("status 401" in what or "status 403" in what) and not self._environ.get(self._api_key_variable):
+            return f"set ${self._api_key_variable}: it is empty"
+        return f"check --base-url, the model's name and the key in ${self._api_key_variable}"
 
 
 def _said(data: bytes, key: str) -> str:

@@ -6,6 +6,7 @@ A sealed run is recognised by its plan, and the plan's format says which protoco
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import tempfile
 from pathlib import Path
@@ -27,7 +28,7 @@ def is_sealed_run(path: Path) -> bool:
 def report_sealed_run(run_dir: Path, *, out: Path | None = None, trust: Path | None = None) -> Path:
     """Run the report notebook on a sealed run and put the page at ``out`` or RUN/report.html.
 
-    Raises `BindingError` or `Blocked` where the run does not verify.
+    Raises `BindingError` or `Blocked` where the run does not verify, `EvalkitError` where it is not evaluated.
     """
     try:
         plan = json.loads((run_dir / PLAN).read_bytes())
@@ -39,14 +40,32 @@ def report_sealed_run(run_dir: Path, *, out: Path | None = None, trust: Path | N
             expected=" or ".join(NOTEBOOKS),
             do="check that it is a run folder of this version",
         ) from None
-    verify_run(run_dir, trust=trust)
+    target = Path(out) if out else run_dir / REPORT
+    if target.is_dir() or not target.absolute().parent.is_dir():
+        raise EvalkitError(
+            "the report cannot be written there",
+            where=str(target),
+            expected="the name of a file in an existing folder",
+            do="give --out a file name",
+        )
+    if verify_run(run_dir, trust=trust).ex_ante is None:
+        raise EvalkitError(
+            "the run is not evaluated yet",
+            where=str(run_dir),
+            expected="a run with ex-ante/run.json",
+            do=f"evalkit decisions evaluate {shlex.quote(str(run_dir))} --write-run",
+        )
     parameters = {"runs": [str(run_dir)], "trust": str(trust) if trust else None}
-    with tempfile.TemporaryDirectory(prefix="evalkit-") as folder:
-        done = execute(notebook, parameters, out=folder, key="report", progress=False)
-        page = done.report.read_bytes()
-    target = out or run_dir / REPORT
+    folder = Path(tempfile.mkdtemp(prefix="evalkit-"))  # kept where the notebook fails: the message names it
+    done = execute(notebook, parameters, out=folder, key="report", progress=False)
+    page = done.report.read_bytes()
+    shutil.rmtree(folder)
     # beside the run, not in it: what a crash leaves must not look like tampering
     partial = run_dir.absolute().with_name(f".{run_dir.name}.{REPORT}.partial")
-    partial.write_bytes(page)
-    shutil.move(partial, target)
+    try:
+        partial.write_bytes(page)
+        shutil.move(partial, target)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
     return target

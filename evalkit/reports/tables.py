@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import html
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -25,6 +26,7 @@ _WIDE, _WIDER = 8, 12
 # Text from so many characters on gets a column of a readable width; text up to so many is not broken.
 _LONG, _SHORT = 36, 9
 
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 Kind = Literal["info", "ok", "warn", "bad"]
 _MARKS: dict[Kind, str] = {"info": "i", "ok": "✓", "warn": "!", "bad": "✕"}
 _NOTICES: dict[Kind, str] = {"info": "Note", "ok": "Passed", "warn": "Warning", "bad": "Failed"}
@@ -162,7 +164,7 @@ class Table:
             text = html.escape(plain)
             if not numeric and len(plain) >= _LONG:
                 classes = "long"
-            elif not numeric and len(plain) <= _SHORT and " " in plain:
+            elif not numeric and len(plain) <= _SHORT and (" " in plain or _DAY.fullmatch(plain)):
                 classes = "short"
         if heading:
             return f'<th scope="row"{_class(classes)}>{text}</th>'

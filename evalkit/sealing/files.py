@@ -323,7 +323,8 @@ def refuse_inside(path: Path, workspace: Iterable[Path], *, what: str) -> None:
                     f"the {what} lies inside the workspace that it is to judge",
                     where=str(path),
                     expected=f"a place outside {root}",
-                    do="keep it in your evalkit configuration folder (evalkit keys init makes one)",
+                    do="keep runs and cases outside your configuration folder and outside any git tree that holds"
+                    " it, or set XDG_CONFIG_HOME and XDG_STATE_HOME to folders outside of it",
                 )
 
 

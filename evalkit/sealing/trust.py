@@ -15,6 +15,7 @@ A refusal is a `BindingError` of kind ``authority``.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -183,6 +184,15 @@ class Trust:
         ``workspace`` lists the run and case folders in question; a trust file inside one of them,
         or inside a git tree that holds one, is refused.
         """
+        if not os.path.lexists(path):
+            raise BindingError(
+                Binding.AUTHORITY,
+                "there is no trust file",
+                where=str(path),
+                expected="your own file with the keys that you trust; a run's own word for its key counts nothing",
+                do="ask the signer for the entry of the key (evalkit keys export), check it with them, and"
+                " evalkit keys pin it",
+            )
         refuse_inside(path, workspace, what="trust file")
         with directory(path.parent, binding=Binding.AUTHORITY, forbidden_mode=OTHERS_MAY_WRITE) as parent:
             data = _read(parent, path)

@@ -18,6 +18,30 @@ from evalkit.reports.decisions.cases import ReportCase, ex_ante_of
 from evalkit.reports.decisions.process import ProcessView
 from evalkit.reports.decisions.proof import ProofView
 from evalkit.reports.tables import Html, Table, notice
+from evalkit.sealing import canonical_json, digest
+
+
+def _refuse_pooling(paths: Sequence[Path], runs: Sequence[VerificationReport]) -> None:
+    """A mean is over different cases and one model: counting a case twice would fake a sample size."""
+    seen: dict[str, Path] = {}
+    for path, run in zip(paths, runs, strict=True):
+        for case_id in run.evidence.opened.plan.pair.order:
+            if case_id in seen:
+                raise EvalkitError(
+                    f"case {case_id} is in two of these runs",
+                    where=f"{seen[case_id]} and {path}",
+                    expected="each case once: n counts cases, not runs",
+                    do="report the runs one by one",
+                )
+            seen[case_id] = path
+    models = {digest(canonical_json(run.evidence.opened.plan.model)) for run in runs}
+    if len(models) > 1:
+        raise EvalkitError(
+            "these runs are of different models",
+            where=", ".join(map(str, paths)),
+            expected="one sealed model configuration in a report: its scores are averaged",
+            do="report each model's runs by themselves",
+        )
 
 
 @dataclass(frozen=True)
@@ -35,6 +59,7 @@ class DecisionReport:
             raise EvalkitError("no run to report on", expected="at least one run folder", do="name one")
         paths = tuple(Path(r) for r in runs)
         verified = tuple(verify_run(p, trust=Path(trust) if trust else None) for p in paths)
+        _refuse_pooling(paths, verified)
         cases: list[ReportCase] = []
         for path, run in zip(paths, verified, strict=True):
             if run.ex_ante is None:
@@ -84,8 +109,20 @@ class DecisionReport:
                 notice(
                     "warn",
                     "The person who ran this evaluation also held the key to the outcomes (custody: self)."
-                    " The files show that nothing was changed; they cannot show that nobody looked.",
+                    " The files show that nothing was changed after it was signed; they cannot show that nobody"
+                    " looked, or that the same user did not make everything anew.",
                     heading="Not blind",
+                )
+            )
+        repeated = [ex_ante_of(r) for r in self.runs if ex_ante_of(r)["attempts"] > 1]
+        if repeated:
+            told = ", ".join(f"attempt {e['attempt']} of {e['attempts']}" for e in repeated)
+            parts.append(
+                notice(
+                    "warn",
+                    f"The model was asked more than once ({told}). Whoever ran it could see the earlier answers"
+                    " and their process scores before this one was signed.",
+                    heading="More than one attempt",
                 )
             )
         if any(ex_ante_of(r)["replayed"] for r in self.runs):
@@ -104,7 +141,16 @@ class DecisionReport:
                     heading="Baseline",
                 )
             )
+        else:
+            parts.append(notice("info", self._analyst(), heading="Analyst"))
         return Html("\n".join(p.markup for p in parts), "; ".join(str(p) for p in parts))
+
+    def _analyst(self) -> str:
+        """Who answered, as the plan names it and as the service said."""
+        configuration = ex_ante_of(self.runs[0])["configuration"]
+        served = sorted({c.ex_ante["trace"]["served_model"] or "not said" for c in self.cases})
+        place = f" at {configuration['base_url']}" if "base_url" in configuration else ""
+        return f"{configuration['adapter']}:{configuration['model']}{place}; served as {', '.join(served)}."
 
     def evidence(self) -> Table:
         """What the analyst had before it."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from evalkit.errors import EvalkitError
 from evalkit.reports.decisions.cases import ReportCase
 from evalkit.reports.figures import CaseProbabilities, Estimate, interval_plot, probability_bars, show
-from evalkit.reports.tables import Card, Column, Html, Table, cards
+from evalkit.reports.tables import Card, Column, Html, Table, cards, notice
 
 if TYPE_CHECKING:
     from evalkit.scoring import Score
@@ -74,8 +74,26 @@ class CalibrationView:
             p.append(row + [0.0] * (most - len(row)))
         return brier_score(y, p) if rule == "brier" else log_score(y, p)
 
+    def _not_revealed(self) -> Html:
+        """What stands in the place of every number before the reveal."""
+        blocked = [c.name for c in self.cases if not c.ex_ante["score"]["eligible"]]
+        if blocked:
+            return notice(
+                "bad",
+                f"The record of {', '.join(blocked)} is blocked, so this run cannot be revealed and has no"
+                " calibration. The blockers are named under the process score.",
+                heading="Blocked",
+            )
+        return notice(
+            "info",
+            "The outcome is still sealed: there is no calibration to show.",
+            heading="Not revealed",
+        )
+
     def cards(self) -> Html:
         """Mean scores with their interval, and the uniform forecast beside them."""
+        if not self.revealed:
+            return self._not_revealed()
         brier, log = self.scores("brier"), self.scores("log")
         low, high = brier.interval()
         revealed = [c.calibration for c in self.cases if c.calibration is not None]
@@ -91,7 +109,8 @@ class CalibrationView:
                     interval=f"95% interval {low:.2f} to {high:.2f}",
                     n=brier.n,
                     note=f"uniform forecast {uniform:.3f}; multiclass, sum over scenarios, range 0-2, lower is"
-                    " better; Gaffke interval, cases taken as independent",
+                    " better; Gaffke interval for independent cases, which a pair of rivals is not: the true"
+                    " uncertainty is larger, and no proof covers every distribution",
                 ),
                 Card(
                     label="Mean log score",
@@ -110,8 +129,10 @@ class CalibrationView:
             ]
         )
 
-    def table(self) -> Table:
+    def table(self) -> Table | Html:
         """Scores by case; the baseline's beside them where another model answered."""
+        if not self.revealed:
+            return self._not_revealed()
         columns: list[Column | str] = ["Case", "What happened"]
         columns += [
             Column(name, format=".3f") for name in ("Given", "Brier", "Uniform Brier", "Log", "Uniform log")
@@ -144,7 +165,9 @@ class CalibrationView:
         )
 
     def mean_figure(self) -> None:
-        """Mean Brier score with its interval against the uniform forecast."""
+        """Mean Brier score with its interval against the uniform forecast; nothing before the reveal."""
+        if not self.revealed:
+            return
         brier = self.scores("brier")
         low, high = brier.interval()
         revealed = [c.calibration for c in self.cases if c.calibration is not None]
@@ -183,6 +206,8 @@ class CalibrationView:
 
     def outcomes(self) -> Html:
         """What happened, and what the teaching note says about the process."""
+        if not self.revealed:
+            return self._not_revealed()
         parts = []
         for c in self.cases:
             if c.calibration is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -31,10 +32,15 @@ class ProofView:
                     if line.status == status:
                         count[line.text] = count.get(line.text, 0) + 1
             rows += [
-                [badge(status, kind), text, f"{n}\u00a0of\u00a0{len(self.runs)}"] for text, n in count.items()
+                [
+                    badge(status, kind),
+                    text,
+                    f"{n}\u00a0of\u00a0{len(self.runs)}\u00a0run{'s' if len(self.runs) > 1 else ''}",
+                ]
+                for text, n in count.items()
             ]
         return Table(
-            [Column("Status", heading=False), Column("Claim", heading=True), "Runs"],
+            [Column("Status", heading=False), Column("Claim", heading=True), "Holds for"],
             rows,
             caption="What these files prove, what was declared, and what they do not prove",
             note="The same lines with their particulars: evalkit verify RUN.",
@@ -69,21 +75,32 @@ class ProofView:
 
     def reproduce(self) -> Html:
         """Commands that verify these runs and make them again."""
-        lines = [f"evalkit verify {p}" for p in self.paths]
-        for run in self.runs:
+        lines = [f"evalkit verify {shlex.quote(str(p))}" for p in self.paths]
+        for path, run in zip(self.paths, self.runs, strict=True):
             plan = run.evidence.opened.plan
-            model = "" if plan.model["adapter"] == "callable" else " --model …"
             lines += [
-                f"evalkit decisions precommit CASES --pair {plan.pair.pair_id}{model} --out NEW",
+                f"evalkit decisions precommit CASES --pair {plan.pair.pair_id}{_model_options(plan.model, path)} --out NEW",
                 "evalkit decisions evaluate NEW --write-run",
                 "evalkit decisions reveal NEW --write-calibration",
             ]
         text = "\n".join(lines)
         return Html(
-            f"<p>With evalkit {escape(evalkit.__version__)}, the folder of cases and your own trust file:</p>"
-            f"<pre><code>{escape(text)}</code></pre>",
+            f"<p>With evalkit {escape(evalkit.__version__)} and your own trust file; CASES is the folder of cases, or"
+            f" <code>shipped</code> for those that come with evalkit:</p><pre><code>{escape(text)}</code></pre>",
             text,
         )
+
+
+def _model_options(model: dict[str, Any], run: Path) -> str:
+    """The options with which a precommit seals this model again."""
+    if model["adapter"] == "openai":
+        options = f" --model openai:{model['model']} --base-url {model['base_url']}"
+        return options + (
+            f" --temperature {model['temperature']}" if model["temperature"] is not None else ""
+        )
+    if model["adapter"] == "replay":
+        return f" --replay {shlex.quote(str(run / 'model/replay.json'))}"
+    return ""
 
 
 def _code(text: str) -> Html:
