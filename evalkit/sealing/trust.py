@@ -184,6 +184,7 @@ class Trust:
         ``workspace`` lists the run and case folders in question; a trust file inside one of them,
         or inside a git tree that holds one, is refused.
         """
+        refuse_inside(path, workspace, what="trust file")
         if not os.path.lexists(path):
             raise BindingError(
                 Binding.AUTHORITY,
@@ -193,7 +194,6 @@ class Trust:
                 do="ask the signer for the entry of the key (evalkit keys export), check it with them, and"
                 " evalkit keys pin it",
             )
-        refuse_inside(path, workspace, what="trust file")
         with directory(path.parent, binding=Binding.AUTHORITY, forbidden_mode=OTHERS_MAY_WRITE) as parent:
             data = _read(parent, path)
         return cls(path=path, digest=digest(data), keys=_parse(data, str(path)))

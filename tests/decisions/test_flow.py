@@ -324,7 +324,10 @@ def test_rival_precommits_stay_visible_in_one_ledger(tmp_path: Path) -> None:
     reveal(world.run, write_calibration=True, places=places)
     evaluate(world.run.parent / "one", write_run=True, places=places)
     assert verify_run(world.run, places=places).phase == "post_reveal_calibration"
-    assert "no other plan was tried" not in str(verify_run(world.run, places=places))
+    said = str(verify_run(world.run, places=places))
+    assert "not proven  what this signer did before this plan" in said
+    assert "(1 entries)" in said  # the plan of the first run
+    assert "not proven  that no other plan was tried first" in said
 
 
 # --- precommit refuses what does not hold (W1, W4)

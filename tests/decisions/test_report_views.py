@@ -10,8 +10,9 @@ import pytest
 
 from evalkit.errors import EvalkitError
 from evalkit.reports.decisions import DecisionReport
+from evalkit.sealing import Trust, pin
 
-from .support import ROOT, World, evaluate_world, replay_world
+from .support import PAIRS, ROOT, World, cli, evaluate_world, make_world, replay_model, replay_world
 
 VIEWS = ROOT / "evalkit" / "reports" / "decisions"
 
@@ -86,6 +87,52 @@ def test_a_replayed_and_blocked_run_says_both(tmp_path: Path) -> None:
     assert "the baseline has" in report.process.cards().markup
     # a blocked case has no probabilities to show
     assert [c.case for c in report.calibration.probabilities()] == ["Netflix"]
+
+
+def test_a_blocked_run_has_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first thing that somebody with a model of her own meets must be readable."""
+    world = replay_world(tmp_path / "w", {"case-bbi-2007-07": "```json\n{}\n```"})
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(world.config))
+    monkeypatch.setenv("XDG_STATE_HOME", str(world.state))
+    done = cli("decisions", "evaluate", world.run, "--write-run")
+    assert done.code == 5
+    assert "REQUIRED_DECISION_RECORD_INCOMPLETE at response" in done.err
+    assert "code fence" in done.err
+    report = load(world)
+    assert "cannot be revealed" in report.calibration.cards().markup
+    assert "cannot be revealed" in report.calibration.table()._repr_html_()
+    assert "code fence" in report.process.blockers()._repr_html_()
+
+
+def test_a_case_counts_once(revealed: World, tmp_path: Path) -> None:
+    """n counts cases: the same run twice, or a second run of the same pair, is refused."""
+    again = revealed.copy(tmp_path / "again")
+    for runs in ([revealed.run, revealed.run], [revealed.run, again.run]):
+        with pytest.raises(EvalkitError, match="is in two of these runs"):
+            DecisionReport.load(runs, trust=revealed.places.trust)
+
+
+def test_one_model_a_mean(revealed: World, tmp_path: Path) -> None:
+    """Runs of two models are two reports: their scores are not averaged."""
+    other = make_world(tmp_path / "other", pair=PAIRS[1], model=replay_model({}))
+    trust = tmp_path / "both.json"
+    trust.parent.chmod(0o700)
+    for world in (revealed, other):
+        for key in Trust.load(world.places.trust, []).keys:
+            pin(trust, key)
+    with pytest.raises(EvalkitError, match="different models"):
+        DecisionReport.load([revealed.run, other.run], trust=trust)
+
+
+def test_more_than_one_attempt_is_said(planned: World) -> None:
+    """W40: an attempt without --write-run shows its scores, so the report must say that there was one."""
+    from evalkit.decisions import evaluate
+
+    evaluate(planned.run, places=planned.places)
+    evaluate(planned.run, write_run=True, places=planned.places)
+    labels = str(load(planned).labels())
+    assert "More than one attempt" in labels
+    assert "attempt 2 of 2" in labels
 
 
 def test_hostile_text_is_shown_as_text(tmp_path: Path, evaluated: World) -> None:

@@ -76,12 +76,12 @@ class CalibrationView:
 
     def _not_revealed(self) -> Html:
         """What stands in the place of every number before the reveal."""
-        blocked = [c.name for c in self.cases if not c.ex_ante["score"]["eligible"]]
+        blocked = [c.name for c in self.cases if c.is_blocked]
         if blocked:
             return notice(
                 "bad",
-                f"The record of {', '.join(blocked)} is blocked, so this run cannot be revealed and has no"
-                " calibration. The blockers are named under the process score.",
+                f"The record of {', '.join(blocked)} has defects that block it, so this run cannot be revealed and has no"
+                " calibration. They are named where the process is shown.",
                 heading="Blocked",
             )
         return notice(

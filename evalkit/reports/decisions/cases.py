@@ -28,9 +28,13 @@ class ReportCase:
         return re.sub(r"(,? (Inc|Corp|Ltd|Group|Co|plc|AG|SE|SA)\b\.?)+$", "", self.packet.company)
 
     @property
+    def is_blocked(self) -> bool:
+        return not self.ex_ante["score"]["eligible"]
+
+    @property
     def record(self) -> dict[str, Any] | None:
         value: dict[str, Any] | None = self.ex_ante["response"]["canonical"]
-        return value if self.ex_ante["score"]["eligible"] else None
+        return None if self.is_blocked else value
 
     @property
     def is_baseline(self) -> bool:
