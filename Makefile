@@ -11,7 +11,10 @@ demo: $(VENV)/.demo
 # Everything: lint, types, floors, all tests, all notebooks. Ends with pytest's own line.
 test: $(VENV)/.dev lint
 	$(BIN)/python -m pytest -q tests/golden --nbval --nbval-current-env -p no:cacheprovider
-	$(BIN)/python -m pytest tests notebooks --nbval-lax --nbval-current-env --ignore=tests/golden
+	@# the notebooks make real runs: their keys and trust belong in a home of their own, not in the user's
+	home=$$(mktemp -d) && trap 'rm -rf "$$home"' EXIT && \
+	  XDG_CONFIG_HOME=$$home/config XDG_STATE_HOME=$$home/state \
+	  $(BIN)/python -m pytest tests notebooks --nbval-lax --nbval-current-env --ignore=tests/golden
 
 # The fast part, for every change.
 check: $(VENV)/.dev lint
