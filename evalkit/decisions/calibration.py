@@ -292,7 +292,9 @@ def interpret(plan: Precommit, openings: dict[str, Opening]) -> Opened:
     entries = {c.case_id: c for c in catalog.cases}
     roles = {c.role: c.case_id for c in catalog.cases}
     _require(
-        pair.pair_id == plan.pair.pair_id
+        (pair.pair_id, pair.pairing_basis) == (plan.pair.pair_id, plan.pair.pairing_basis)
+        and len(catalog.cases) == 2
+        and all(c.pair_id == pair.pair_id for c in catalog.cases)
         and set(entries) == set(plan.pair.order)
         and roles == {"favorable": pair.favorable_case_id, "unfavorable": pair.unfavorable_case_id},
         "the catalog's pair is not the plan's",
@@ -405,7 +407,7 @@ def document_of(run: OpenExAnte, sealed: Opened, revealed_at: str) -> dict[str, 
         "nontrivial_probability": plan.nontrivial_probability,
         "calibration_included_in_ex_ante_total": False,
         "combined_score_prohibited": True,
-        "attempts": run.document["attempts"],
+        "attempts": run.attempts,
         "cases": cases,
         "bindings": _bindings(run, sealed),
         "openings": {

@@ -27,6 +27,7 @@ from evalkit.decisions.layout import (
     INSTRUCTIONS,
     JOURNAL,
     read_bound,
+    sealed_file,
 )
 from evalkit.decisions.plan import PLAN, PLAN_ATTESTATION, Precommit
 from evalkit.decisions.prompt import Instructions, build_prompt
@@ -94,6 +95,15 @@ class OpenExAnte:
     journal: list[dict[str, Any]]
 
     @property
+    def signed_head(self) -> Head:
+        return Head.from_record(self.attestation.predicate["ledger"])
+
+    @property
+    def attempts(self) -> int:
+        """How many attempts had been begun when this one was signed: the journal's count, not the run's."""
+        return len(attempts_begun(self.journal, self.evidence.opened.plan.run_id, self.signed_head))
+
+    @property
     def blockers(self) -> dict[str, list[str]]:
         """Case id -> codes of its blockers."""
         return {c["case_id"]: [b["code"] for b in c["score"]["blockers"]] for c in self.document["cases"]}
@@ -146,14 +156,7 @@ def open_plan(run_dir: Path, trust: Trust) -> OpenPlan:
             do="restore the plan; a plan is never edited, only superseded",
         )
     plan = Precommit.from_json(plan_bytes)
-    if verified.key.key_id != plan.signing_key_id:
-        raise BindingError(
-            Binding.AUTHORITY,
-            "another key signed the plan than the one that it names",
-            where=PLAN_ATTESTATION,
-            expected=plan.signing_key_id,
-            do="use the plan as it was made",
-        )
+    check_signer(verified, plan, PLAN_ATTESTATION)
     if [c.case_id for c in plan.cases] != plan.pair.order or len(set(plan.pair.order)) != 2:
         raise BindingError(
             Binding.PRECOMMIT,
@@ -237,8 +240,31 @@ def _model(run_dir: Path, plan: Precommit) -> Model:
     return Model(plan.model, data)
 
 
+def check_folders(opened: OpenPlan) -> None:
+    """The folders of a run hold the files that its plan names, and nothing else."""
+    names = {f"part-a/{c.case_id}/{name}" for c in opened.plan.cases for name in PART_A_FILES}
+    names |= {f"instructions/{name}" for name in INSTRUCTIONS}
+    names |= {sealed_file(kind) for kind in ("catalog", "mapping", "part-b-0", "part-b-1")}
+    names |= {REPLAY_FILE} if opened.model.replay is not None else set()
+    folders = {name.rpartition("/")[0] for name in names} | {"part-a"}
+    for top in ("part-a", "instructions", "sealed", "model"):
+        for path in [opened.run_dir / top, *(opened.run_dir / top).rglob("*")]:
+            name = path.relative_to(opened.run_dir).as_posix()
+            is_folder = path.is_dir() and not path.is_symlink()
+            if os.path.lexists(path) and name not in (folders if is_folder else names):
+                raise BindingError(
+                    Binding.RUN,
+                    f"the run folder holds {name}",
+                    where=str(opened.run_dir),
+                    expected="only what its plan names",
+                    do="a folder .stage.* is left by a phase that was interrupted: run that phase again, and it is settled;"
+                    " for anything else, find out who put it there",
+                )
+
+
 def open_evidence(opened: OpenPlan) -> OpenEvidence:
     """Step 2.  Part A of both cases; raises `Blocked` where authentic evidence does not verify."""
+    check_folders(opened)
     parts: dict[str, PartA] = {}
     verifications: dict[str, Verification] = {}
     prompts: dict[str, bytes] = {}
@@ -272,6 +298,7 @@ def read_attested(opened: OpenPlan) -> tuple[bytes, bytes, Verified]:
         trust=opened.trust,
         run_id=opened.plan.run_id,
     )
+    check_signer(verified, opened.plan, EX_ANTE)
     if verified.subject_digest != digest(document_bytes):
         raise differs(document_bytes, verified)
     return document_bytes, envelope, verified
@@ -356,21 +383,43 @@ def tells_of_plan(records: list[dict[str, Any]], opened: OpenPlan) -> bool:
 
 
 def _journal(opened: OpenPlan, signed: Head, document: dict[str, Any]) -> list[dict[str, Any]]:
-    """The journal of an attested run, in which this attempt and all before it are counted."""
+    """The journal of an attested run, in which its attempt is counted, within the cap of the plan."""
     records = open_journal(opened, signed)
-    begun = {
+    begun = attempts_begun(records, opened.plan.run_id, signed)
+    if document["attempt"] not in begun or not document["attempt"] <= document["attempts"] <= len(begun):
+        raise _journal_error(
+            "the journal does not tell of this attempt",
+            f"{document['attempts']} attempt(s), number {document['attempt']} among them",
+        )
+    if document["attempt"] > opened.plan.attempt_cap:
+        raise _journal_error(
+            f"attempt {document['attempt']} is beyond the plan's cap", f"at most {opened.plan.attempt_cap}"
+        )
+    return records
+
+
+def attempts_begun(records: list[dict[str, Any]], run_id: str, signed: Head) -> set[int]:
+    """Numbers of all attempts at the ex-ante phase that were begun before the signed head, whatever became
+    of them and whichever of them this run is."""
+    return {
         r["attempt"]
         for r in records
         if r["seq"] < signed.size
-        and (r["event"], r.get("run_id"), r.get("phase")) == ("attempt", opened.plan.run_id, EX_ANTE)
-        and r["attempt"] <= document["attempt"]
+        and (r["event"], r.get("run_id"), r.get("phase")) == ("attempt", run_id, EX_ANTE)
+        and type(r.get("attempt")) is int
     }
-    if document["attempt"] not in begun or document["attempts"] != len(begun):
-        raise _journal_error(
-            "the journal does not tell of this attempt",
-            f"{document['attempts']} attempt(s) up to number {document['attempt']}",
+
+
+def check_signer(verified: Verified, plan: Precommit, where: str) -> None:
+    """One key signs all phases of a run: the one that its plan names."""
+    if verified.key.key_id != plan.signing_key_id:
+        raise BindingError(
+            Binding.AUTHORITY,
+            "another key signed this than the one that the plan names",
+            where=where,
+            expected=plan.signing_key_id,
+            do="use the run as it was made",
         )
-    return records
 
 
 def _journal_error(what: str, expected: str) -> BindingError:

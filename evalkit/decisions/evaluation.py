@@ -162,6 +162,11 @@ def evaluate(
             write_run=write_run,
             prompts={c: digest(p) for c, p in evidence.prompts.items()},
         )
+        if attempt > plan.attempt_cap:  # another process took the last one meanwhile
+            ledger.append(
+                "abandoned", run_id=plan.run_id, phase=EX_ANTE, attempt=attempt, reason="beyond the cap"
+            )
+            raise _no_attempts_left(plan)
         started = clock()
         schema = load_strict(opened.instructions.response_schema)
         try:
@@ -272,12 +277,16 @@ def _check_attempts_left(plan: Precommit, ledger: Ledger) -> None:
             do="reveal it, or make another precommit",
         )
     if len(attempts) >= plan.attempt_cap:
-        raise Blocked(
-            f"all {plan.attempt_cap} attempts of this plan are used",
-            where="ledger",
-            expected="fewer attempts than the plan's cap",
-            do="make another precommit: this one stays in the ledger",
-        )
+        raise _no_attempts_left(plan)
+
+
+def _no_attempts_left(plan: Precommit) -> Blocked:
+    return Blocked(
+        f"all {plan.attempt_cap} attempts of this plan are used",
+        where="ledger",
+        expected="fewer attempts than the plan's cap",
+        do="make another precommit: this one stays in the ledger",
+    )
 
 
 def _document(

@@ -9,11 +9,13 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING, Any
 
+from evalkit.decisions.configuration import provider_for
 from evalkit.decisions.layout import EX_ANTE, EX_ANTE_FILE
 from evalkit.decisions.moments import instant
 from evalkit.decisions.packet import dump
 from evalkit.decisions.rubric import score_response, scorer_digest
 from evalkit.errors import Binding, BindingError, EvalkitError
+from evalkit.models import Request
 from evalkit.sealing import Verified, canonical_json, digest, load_canonical, load_strict
 
 if TYPE_CHECKING:
@@ -144,6 +146,21 @@ def replay(document: Any, evidence: OpenEvidence) -> None:
         ) from None
 
 
+#: what `LiveTrace.coordinates` records
+TRACE_FIELDS = {
+    "subject",
+    "configuration_digest",
+    "requested_model",
+    "served_model",
+    "transmitted_prompt_digest",
+    "request_digest",
+    "body_digest",
+    "replayed",
+    "usage",
+    "started_at",
+}
+
+
 def same(one: Any, other: Any) -> bool:
     """Are two JSON values the same bytes?  (In Python 1 == True == 1.0.)"""
     return canonical_json(one) == canonical_json(other)
@@ -198,6 +215,8 @@ def _replay(document: Any, evidence: OpenEvidence) -> None:
         Binding.PRECOMMIT,
         "its cases are not the plan's pair in the plan's order",
     )
+    # the baseline and a replay give the same answer to the same prompt, here as there
+    answers = None if plan.model.get("adapter") == "openai" else provider_for(opened.model)
     for case in document["cases"]:
         case_id = case["case_id"]
         prompt = digest(evidence.prompts[case_id])
@@ -235,6 +254,15 @@ def _replay(document: Any, evidence: OpenEvidence) -> None:
             "its trace is of another call",
             case_id,
         )
+        require(
+            trace["replayed"] is document["replayed"] and trace.keys() == TRACE_FIELDS,
+            Binding.CONFIGURATION,
+            "its trace does not say what a trace says",
+            case_id,
+        )
+        if answers is not None:
+            given = answers.complete(Request(evidence.prompts[case_id])).text
+            require(raw == given, Binding.RESPONSE, "its answer is not the one that its model gives", case_id)
         score = dump(score_response(raw, evidence.parts[case_id].packet, opened.rubric))
         require(
             same(case["score"], score) and case["score_digest"] == digest(canonical_json(score)),

@@ -15,7 +15,8 @@ PHASES = (
 )
 #: what else lies in a run folder; report files are derived and never read back
 REQUIRED = (PLAN, PLAN_ATTESTATION, "part-a", "instructions", "sealed", JOURNAL)
-OPTIONAL = ("model", "report.html", "report.pdf")
+REPORTS = ("report.html", "report.pdf")
+OPTIONAL = ("model", *REPORTS)
 
 
 def settle(run_dir: Path, opened: OpenPlan, ledger: Ledger) -> list[Recovered]:

@@ -8,6 +8,7 @@ Each line says whether it is proven, a policy that was declared, or not proven b
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -19,13 +20,13 @@ from evalkit.decisions.calibration import (
     predicate_of,
     sealed_packets,
 )
-from evalkit.decisions.case import PART_A_FILES
 from evalkit.decisions.chain import (
     OpenEvidence,
     OpenExAnte,
     OpenPlan,
     check_committed,
     check_covered,
+    check_signer,
     load_trust,
     open_evidence,
     open_ex_ante,
@@ -33,11 +34,11 @@ from evalkit.decisions.chain import (
     open_plan,
     run_directory,
 )
-from evalkit.decisions.configuration import REPLAY_FILE
-from evalkit.decisions.layout import EX_ANTE, INSTRUCTIONS, REVEAL, REVEAL_FILE, sealed_file
+from evalkit.decisions.layout import EX_ANTE, REVEAL, REVEAL_FILE
 from evalkit.decisions.moments import instant
+from evalkit.decisions.prompt import Instructions
 from evalkit.decisions.run_document import same
-from evalkit.decisions.settling import OPTIONAL, REQUIRED
+from evalkit.decisions.settling import OPTIONAL, REPORTS, REQUIRED
 from evalkit.errors import Binding, BindingError, EvalkitError
 from evalkit.sealing import (
     PREDICATES,
@@ -76,6 +77,7 @@ class VerificationReport:
     trust_digest: str
     lines: tuple[Line, ...]
     evidence: OpenEvidence = field(repr=False)
+    attempts: int
     ex_ante: dict[str, Any] | None = field(repr=False)
     calibration: dict[str, Any] | None = field(repr=False)
 
@@ -100,12 +102,11 @@ def verify_run(
     _check_entries(run_dir)
     opened = open_plan(run_dir, load_trust(run_dir, trust, places))
     evidence = open_evidence(opened)
-    _check_folders(opened)
     lines = _plan_lines(opened)
-    phase, ex_ante, calibration = "precommitted", None, None
+    phase, attempts, ex_ante, calibration = "precommitted", 0, None, None
     if (run_dir / EX_ANTE).exists():
         run = open_ex_ante(evidence)
-        ex_ante = run.document
+        ex_ante, attempts = run.document, run.attempts
         phase = str(ex_ante["phase"])
         lines += _ex_ante_lines(run)
         if (run_dir / REVEAL).exists():
@@ -113,6 +114,7 @@ def verify_run(
             phase = str(calibration["phase"])
             lines += _reveal_lines(calibration)
         else:
+            _refuse_removed_reveal(run)
             sealed_packets(run_dir, opened.plan)
             lines.append(
                 Line("proven", "catalog, mapping and Part B are the ciphertexts that the plan names")
@@ -136,14 +138,37 @@ def verify_run(
         trust_digest=opened.trust.digest,
         lines=tuple(lines),
         evidence=evidence,
+        attempts=attempts,
         ex_ante=ex_ante,
         calibration=calibration,
     )
 
 
+def _refuse_removed_reveal(run: OpenExAnte) -> None:
+    """A reveal that the journal says was committed must be there: nobody hides a calibration."""
+    wanted = ("committed", run.evidence.opened.plan.run_id, REVEAL)
+    if any((r["event"], r.get("run_id"), r.get("phase")) == wanted for r in run.journal):
+        raise BindingError(
+            Binding.RUN,
+            "the journal says that this run was revealed, and the reveal is not there",
+            where=str(run.evidence.opened.run_dir / REVEAL),
+            expected="calibration.json and its attestation",
+            do="restore the folder",
+        )
+
+
 def _check_entries(run_dir: Path) -> None:
     """Nothing lies in a run folder that no format names."""
     allowed = {*REQUIRED, *OPTIONAL, EX_ANTE, REVEAL}
+    for name in REPORTS:
+        if os.path.lexists(run_dir / name) and not stat.S_ISREG((run_dir / name).lstat().st_mode):
+            raise BindingError(
+                Binding.RUN,
+                f"{name} is no regular file",
+                where=str(run_dir),
+                expected="a report, or none",
+                do="remove it",
+            )
     extra = sorted(p.name for p in run_dir.iterdir() if p.name not in allowed)
     if extra:
         raise BindingError(
@@ -156,28 +181,6 @@ def _check_entries(run_dir: Path) -> None:
         )
 
 
-def _check_folders(opened: OpenPlan) -> None:
-    """The folders of a run hold the files that its plan names, and nothing else."""
-    names = {f"part-a/{c.case_id}/{name}" for c in opened.plan.cases for name in PART_A_FILES}
-    names |= {f"instructions/{name}" for name in INSTRUCTIONS}
-    names |= {sealed_file(kind) for kind in ("catalog", "mapping", "part-b-0", "part-b-1")}
-    names |= {REPLAY_FILE} if opened.model.replay is not None else set()
-    folders = {name.rpartition("/")[0] for name in names} | {"part-a"}
-    for top in ("part-a", "instructions", "sealed", "model"):
-        for path in [opened.run_dir / top, *(opened.run_dir / top).rglob("*")]:
-            name = path.relative_to(opened.run_dir).as_posix()
-            is_folder = path.is_dir() and not path.is_symlink()
-            if os.path.lexists(path) and name not in (folders if is_folder else names):
-                raise BindingError(
-                    Binding.RUN,
-                    f"the run folder holds {name}",
-                    where=str(opened.run_dir),
-                    expected="only what its plan names",
-                    do="a folder .stage.* is left by a phase that was interrupted: run that phase again, and it is settled;"
-                    " for anything else, find out who put it there",
-                )
-
-
 def _plan_lines(opened: OpenPlan) -> list[Line]:
     plan = opened.plan
     keys = ", keys made for this run by its own user" if plan.ephemeral_keys else ""
@@ -186,6 +189,11 @@ def _plan_lines(opened: OpenPlan) -> list[Line]:
             "proven", "the plan was signed by a key that your trust file pins", opened.attestation.key.key_id
         ),
         Line("proven", "prompt template, response schema and rubric are those of the plan"),
+        Line("policy", "they are the ones that this version of evalkit ships")
+        if Instructions.shipped().digests() == plan.instructions
+        else Line(
+            "not proven", "that they are fair: they are not the ones that this version of evalkit ships"
+        ),
         Line(
             "proven",
             "Part A of both cases is the one that was sealed and passes its quality control again with exactly"
@@ -215,18 +223,28 @@ def _ex_ante_lines(run: OpenExAnte) -> list[Line]:
         ),
         Line(
             "proven",
-            "the journal is unbroken up to the signed head and counts every attempt",
-            f"attempt {d['attempt']} of {d['attempts']}",
+            "the journal is unbroken from the plan to the signed head; this many attempts are in it",
+            f"attempt {d['attempt']} of {run.attempts}",
         ),
         *_rivals(run),
         Line("proven", "a blocker stands: reveal refuses this run", named)
         if blocked
         else Line("proven", "neither record has a blocker"),
-        Line("not proven", "that a model gave these answers: they were replayed from a file")
-        if d["replayed"]
-        else Line(
-            "not proven", "that the answers came from the model named: the evaluator's key vouches for it"
-        ),
+        *_answer_lines(d),
+    ]
+
+
+def _answer_lines(d: dict[str, Any]) -> list[Line]:
+    """Where the answers came from, as far as files can show it."""
+    if d["replayed"]:
+        return [
+            Line("proven", "the answers are those of the sealed replay file"),
+            Line("not proven", "that a model gave these answers: they were replayed from a file"),
+        ]
+    if d["configuration"]["adapter"] == "callable":
+        return [Line("proven", "the answers are what the baseline gives to these prompts")]
+    return [
+        Line("not proven", "that the answers came from the model named: the evaluator's key vouches for it"),
     ]
 
 
@@ -235,9 +253,11 @@ def _rivals(run: OpenExAnte) -> list[Line]:
     plan = run.evidence.opened.plan
     if plan.ephemeral_keys:
         return []  # a key made for one run has a ledger of its own, which shows nothing of other plans
-    others = {r["run_id"] for r in run.journal if r["event"] == "precommit"} - {plan.run_id}
+    size = run.signed_head.size  # what stands behind it, anybody could have written
+    plans = {r.get("document") for r in run.journal if r["event"] == "precommit" and r["seq"] < size}
+    count = len(plans - {run.evidence.opened.digest})
     return [
-        Line("proven", "the journal shows the plans that this signer made after this one", str(len(others))),
+        Line("proven", "the journal shows the plans that this signer made between plan and run", str(count)),
         Line(
             "not proven",
             "what this signer did before this plan: the entries before it are not in the run",
@@ -267,7 +287,9 @@ def _limits(opened: OpenPlan) -> list[Line]:
         lines.append(
             Line("not proven", "that nobody peeked: the evaluator's own user could open the sealed files")
         )
-    lines.append(Line("not proven", "that no other plan was tried first, with this key or another"))
+    lines.append(Line("not proven", "that no other plan or attempt was made, with this key or another"))
+    if any((opened.run_dir / name).exists() for name in REPORTS):
+        lines.append(Line("not proven", "anything that report.html says: make your own with evalkit report"))
     return lines
 
 
@@ -290,6 +312,7 @@ def _checked_reveal(run: OpenExAnte) -> dict[str, Any]:
         trust=opened.trust,
         run_id=plan.run_id,
     )
+    check_signer(verified, plan, REVEAL)
     verified.check_subject(document_bytes)
     document: dict[str, Any] = load_canonical(document_bytes)
     expected = predicate_of(document)

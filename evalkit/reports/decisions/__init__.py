@@ -114,9 +114,9 @@ class DecisionReport:
                     heading="Not blind",
                 )
             )
-        repeated = [ex_ante_of(r) for r in self.runs if ex_ante_of(r)["attempts"] > 1]
+        repeated = [r for r in self.runs if r.attempts > 1]
         if repeated:
-            told = ", ".join(f"attempt {e['attempt']} of {e['attempts']}" for e in repeated)
+            told = ", ".join(f"attempt {ex_ante_of(r)['attempt']} of {r.attempts}" for r in repeated)
             parts.append(
                 notice(
                     "warn",

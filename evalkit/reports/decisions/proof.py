@@ -61,7 +61,7 @@ class ProofView:
                     "Scorer": _code(e["scorer_digest"]),
                     "Signing key": _code(plan.signing_key_id),
                     "Trust file used here": _code(run.trust_digest),
-                    "Attempt": f"{e['attempt']} of {e['attempts']}",
+                    "Attempt": f"{e['attempt']} of {run.attempts}",
                     "Planned": _seconds(plan.created_at),
                     "Ex-ante run final": _seconds(e["finalized_at"]),
                     "Revealed": _seconds(run.calibration["revealed_at"]) if run.calibration else "no",
