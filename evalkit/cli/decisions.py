@@ -196,6 +196,11 @@ def evaluate(
                 f"\n    {c['case_id']}: {f['code']} at {f['where']}: {f['what']}"
                 for c in summary["cases"]
                 for f in c["findings"][:5]
+            )
+            + "".join(
+                f"\n    {c['case_id']}: and {len(c['findings']) - 5} more"
+                for c in summary["cases"]
+                if len(c["findings"]) > 5
             ),
             where=f"{run}/ex-ante/run.json" if write_run else "the answers of this attempt",
             expected="no blocker in either case",

@@ -8,6 +8,7 @@ with a finding is blocked: it is scored and kept, and reveal refuses it.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
@@ -311,6 +312,13 @@ def is_placeholder(text: str, *, short: bool = False) -> bool:
     return len(words) < 3 or len(set(words)) < 3
 
 
+def _plain(text: str) -> str:
+    """Compatibility forms folded, invisible characters dropped, white space single."""
+    folded = unicodedata.normalize("NFKC", text)
+    visible = "".join(c for c in folded if unicodedata.category(c) != "Cf")
+    return " ".join(visible.split())
+
+
 def _valuation(record: DecisionRecord, packet: Packet) -> Iterator[Finding]:
     def finding(where: str, what: str) -> Finding:
         return Finding(code=Blocker.VALUATION_ABSTENTION_REQUIRED, where=where, what=what)
@@ -319,15 +327,13 @@ def _valuation(record: DecisionRecord, packet: Packet) -> Iterator[Finding]:
         yield finding("valuation.abstain", "it is false")
     cites = dict(citations(record))
     for where, text in prose(record):
-        if where.partition("[")[0] in OWN_KINDS:
-            continue  # reporting what others said values nothing
         if where == "valuation.reason":
             # saying why one abstains may speak of values, but not put a number to one
-            if match := _AMOUNT.search(text):
+            if match := _AMOUNT.search(_plain(text)):
                 yield finding(where, f"it values: {match.group(0)!r}")
             continue
-        quoted = " ".join(packet.texts.get(i, "") for i in cited_at(where, cites)).lower()
-        for match in _VALUES.finditer(text):
+        quoted = _plain(" ".join(packet.texts.get(i, "") for i in cited_at(where, cites))).lower()
+        for match in _VALUES.finditer(_plain(text)):
             if match.group(0).lower() not in quoted:  # words of a record that is cited are not the analyst's
                 yield finding(where, f"it values: {match.group(0)!r}")
                 break

@@ -25,7 +25,7 @@ MAPPING = "mapping.json"
 class ImportedFrom(Frozen):
     form: Text
     file_name: Text
-    file_digest: str
+    evidence_digest: str
 
 
 class Episode(Frozen):

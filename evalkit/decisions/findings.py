@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Annotated
+
+from pydantic import AfterValidator
 
 from evalkit.decisions.packet import Frozen
 
@@ -24,12 +27,18 @@ class Blocker(StrEnum):
     VALUATION_ABSTENTION_REQUIRED = "VALUATION_ABSTENTION_REQUIRED"
 
 
+def _shown(text: str) -> str:
+    """Text of a model as it may be shown anywhere: no control or direction characters, not endless."""
+    visible = "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text[:400])
+    return visible if len(text) <= 400 else f"{visible} … ({len(text)} characters)"
+
+
 class Finding(Frozen):
     """One defect: which blocker, where in the record, and what is wrong."""
 
     code: Blocker
     where: str
-    what: str
+    what: Annotated[str, AfterValidator(_shown)]
 
 
 GAPS = frozenset({"unknown", "missing_evidence"})

@@ -63,9 +63,7 @@ def content_id(prefix: str, *text: str) -> str:
     return f"{prefix}-{digest(canonical_json(list(text)))[7:17]}"
 
 
-def convert(
-    sheet: FactSheet, *, partner: str, frozen_at: str, file_name: str, file_digest: str
-) -> ImportedCase:
+def convert(sheet: FactSheet, *, partner: str, frozen_at: str, file_name: str) -> ImportedCase:
     """Convert one fact sheet (pure).  Raises `EvalkitError` where the sheet contradicts itself."""
     renamed = {s.id: content_id("scenario", s.description, s.horizon) for s in sheet.scenarios} | {
         a.id: content_id("alternative", a.description) for a in sheet.decision.alternatives
@@ -122,7 +120,13 @@ def convert(
         decision_time=sheet.decision.decision_time,
         knowledge_cutoff=sheet.decision.knowledge_cutoff,
         frozen_at=frozen_at,
-        imported_from=ImportedFrom(form=FORM, file_name=file_name, file_digest=file_digest),
+        imported_from=ImportedFrom(
+            form=FORM,
+            file_name=file_name,
+            # not of the whole file: the plan shows a digest over this, from which an outcome of a few
+            # possibilities could be found by trying them
+            evidence_digest=digest(canonical_json(dump(sheet.model_copy(update={"part_b": None})))),
+        ),
     )
     files = {
         "part-a/packet.json": packet_bytes,
@@ -191,7 +195,6 @@ def import_cases(
             partner=partners[sheet.case_id],
             frozen_at=frozen_at,
             file_name=path.name,
-            file_digest=digest(data),
         )
         for path, data, sheet in loaded
     ]

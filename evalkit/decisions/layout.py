@@ -22,6 +22,7 @@ import stat
 from pathlib import Path
 
 from evalkit.errors import Binding, BindingError, EvalkitError
+from evalkit.sealing.canonical import MAX_BYTES
 
 EX_ANTE = "ex-ante"
 EX_ANTE_FILE = "run.json"
@@ -58,7 +59,12 @@ def read_bound(run_dir: Path, name: str, binding: Binding) -> bytes:
         with os.fdopen(fd, "rb") as stream:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
                 raise OSError(0, "it is no regular file")
-            return stream.read()
+            found = os.fstat(fd)
+            if found.st_size > MAX_BYTES:
+                raise OSError(0, f"it has {found.st_size} bytes")
+            if found.st_nlink != 1:
+                raise OSError(0, f"it has {found.st_nlink} names")
+            return stream.read(MAX_BYTES + 1)
     except OSError as error:
         raise BindingError(
             binding,

@@ -23,13 +23,16 @@ from evalkit.sealing import CanonicalError, canonical_json, load_canonical, load
 SCHEMA = "evalkit/packet/1"
 CONTAMINATION: Literal["named_case_source_bounded"] = "named_case_source_bounded"
 
+#: characters of a number: more than any quantity needs, few enough for exact arithmetic
+MAX_DIGITS = 60
+
 _DECIMAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?\Z")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}\Z")
 
 
 def is_plain_decimal(text: str) -> bool:
     """Digits, optional sign and point: no exponent, underscore, space or other script's digits."""
-    return _DECIMAL.match(text) is not None
+    return len(text) <= MAX_DIGITS and _DECIMAL.match(text) is not None
 
 
 def _decimal(text: str) -> str:

@@ -188,12 +188,7 @@ def _plan_lines(opened: OpenPlan) -> list[Line]:
         Line(
             "proven", "the plan was signed by a key that your trust file pins", opened.attestation.key.key_id
         ),
-        Line("proven", "prompt template, response schema and rubric are those of the plan"),
-        Line("policy", "they are the ones that this version of evalkit ships")
-        if Instructions.shipped().digests() == plan.instructions
-        else Line(
-            "not proven", "that they are fair: they are not the ones that this version of evalkit ships"
-        ),
+        *_instruction_lines(opened),
         Line(
             "proven",
             "Part A of both cases is the one that was sealed and passes its quality control again with exactly"
@@ -204,9 +199,21 @@ def _plan_lines(opened: OpenPlan) -> list[Line]:
         Line("policy", f"verification mode {plan.verification_mode}: no artifact bytes were replayed"),
         Line("policy", f"label {plan.contamination}"),
         Line(
-            "policy", f"a realized scenario counts as foreseen from probability {plan.nontrivial_probability}"
+            "policy",
+            f"a realized scenario counts as not ruled out from probability {plan.nontrivial_probability}",
         ),
         Line("policy", f"at most {plan.attempt_cap} attempts"),
+    ]
+
+
+def _instruction_lines(opened: OpenPlan) -> list[Line]:
+    own = Instructions.shipped().digests() == opened.plan.instructions
+    said = "prompt template, response schema and rubric are those of the plan"
+    if own:
+        return [Line("proven", f"{said}, and evalkit's own")]
+    return [
+        Line("proven", said),
+        Line("not proven", "that they are fair: they are not the ones that this version of evalkit ships"),
     ]
 
 

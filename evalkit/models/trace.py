@@ -16,7 +16,7 @@ from evalkit.models.provider import Provider, ProviderError, Request, Response
 from evalkit.sealing import canonical_json, digest
 
 #: bytes of an answer
-MAX_TEXT = 16 * 2**20
+MAX_TEXT = 2 * 2**20
 
 _live: weakref.WeakSet[LiveTrace] = weakref.WeakSet()
 _mint = object()

@@ -63,6 +63,8 @@ def figure_style() -> Iterator[None]:
     ink, muted, line = COLOURS["ink"], COLOURS["muted"], COLOURS["line"]
     # Typed loosely: matplotlib's stubs list every key it knows, and those differ between its releases.
     settings: Any = {
+        # labels are texts of people and models, never formulas
+        "text.parse_math": False,
         "svg.fonttype": "none",
         "svg.hashsalt": "evalkit",
         "font.family": "sans-serif",

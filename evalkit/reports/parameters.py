@@ -88,6 +88,9 @@ _SECRET_VALUES = re.compile(
       | (?<![A-Za-z0-9])xox[abprs]-[A-Za-z0-9-]{10,}
       | (?<![A-Za-z0-9])AKIA[0-9A-Z]{16}
       | (?<![A-Za-z0-9])AIza[0-9A-Za-z_-]{30,}
+      | ://[^/\s@:]+:[^/\s@]+@                        # user and password in a URL
+      | [?&](?:api[_-]?key|key|token|secret|password|sig|signature)=  # and in its query
+      | (?<![A-Za-z0-9])gsk_[A-Za-z0-9]{20,}
       | eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.  # JSON web tokens
     """,
     re.VERBOSE,

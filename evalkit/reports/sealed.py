@@ -6,6 +6,7 @@ A sealed run is recognised by its plan, and the plan's format says which protoco
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
 import tempfile
@@ -60,12 +61,14 @@ def report_sealed_run(run_dir: Path, *, out: Path | None = None, trust: Path | N
     done = execute(notebook, parameters, out=folder, key="report", progress=False)
     page = done.report.read_bytes()
     shutil.rmtree(folder)
-    # beside the run, not in it: what a crash leaves must not look like tampering
-    partial = run_dir.absolute().with_name(f".{run_dir.name}.{REPORT}.partial")
+    # beside the run, not in it: what a crash leaves must not look like tampering; and under a name that
+    # nobody could have planted
+    fd, name = tempfile.mkstemp(prefix=f".{run_dir.name}.", dir=run_dir.absolute().parent)
     try:
-        partial.write_bytes(page)
-        shutil.move(partial, target)
+        with os.fdopen(fd, "wb") as stream:
+            stream.write(page)
+        shutil.move(name, target)
     except OSError:
-        partial.unlink(missing_ok=True)
+        Path(name).unlink(missing_ok=True)
         raise
     return target

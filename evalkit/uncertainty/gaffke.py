@@ -2,7 +2,7 @@
 
 Sort the n observations, put the upper end of the range behind them and weight all n + 1 with the
 spacings of n uniform points: the (1 - alpha) quantile of that random mean is an upper confidence bound.
-The lower bound follows by reflection.  It assumes nothing but independence and the range, and it never
+The lower bound follows by reflection.  It assumes only independent, identically distributed observations and the range, and it never
 has zero width for n < infinity.  Coverage is guaranteed for two-point distributions and, so far, in
 every case that was examined; no proof for all distributions is known.
 

@@ -378,6 +378,10 @@ TABLE: dict[Blocker, dict[str, Change]] = {
         "undervalued": put("mechanism.mechanism.statement", "The market has undervalued the growth it has"),
         "worth": put("selected_alternative.rationale", "At rest the company is worth more than its debts"),
         "a sum": put("selected_alternative.rationale", "We think it is worth about $40 in the end"),
+        "a target of one's own among the judgments": put(
+            "judgments.0.statement", "Our own price target of 20 on the shares stands"
+        ),
+        "a target in odd spaces": put("confidence.basis", "The rule has a price\u00a0 \u200btarget in mind for it"),
         "multiple": put("confidence.basis", "A multiple of 12 on earnings is fair for such a firm"),
         "undervalues": put("confidence.basis", "We hold that the market undervalues the shares by far"),
         "discounted cash flows": put("selected_alternative.rationale", "Discounted cash flows argue for it at length"),
@@ -453,9 +457,6 @@ FINE: dict[str, Change] = {
         r, p, kind="company_claim", forward=True, value_type="range"
     ).update(value=None),
     "a fact that also cites its source": lambda r, p: r["facts"][0]["cites"].append(ids(p, "source")[0]),
-    "others' price targets among the judgments": put(
-        "judgments.0.statement", "An analyst had a price target of 20 on the shares"
-    ),
     "a reason that speaks of value": put(
         "valuation.reason", "No authority to state a fair value of the company from 2 quarters of results"
     ),

@@ -85,7 +85,7 @@ FORGERIES: dict[str, tuple[Binding, Edit]] = {
     "a better score": (Binding.SCORE, case(better_score)),
     "a better score of the second case": (Binding.SCORE, case(better_score, 1)),
     "a score digest": (Binding.SCORE, case(lambda c: c.update(score_digest="sha256:0"))),
-    "a blocked response with a clean score": (Binding.SCORE, case(lifted_blocker)),
+    "a blocked response with a clean score": (Binding.RESPONSE, case(lifted_blocker)),
     "an empty blocker list": (Binding.SCORE, case(lambda c: c["score"].update(review_queue=[]))),
     "another canonical response": (Binding.RESPONSE, case(better_response)),
     "another raw response": (Binding.RESPONSE, case(other_raw)),

@@ -55,7 +55,7 @@ def test_w3_part_a_of_the_committed_cases_holds_nothing_of_the_instructor(case_i
     outcome = json.loads((CASES / case_id / "part-b" / "outcome.json").read_bytes())
     note = (CASES / case_id / "part-b" / "teaching-note.md").read_text()
     secrets = {episode["pair_id"], episode["title"], episode["partner_case_id"], note.strip()}
-    secrets |= {episode["imported_from"]["file_name"], episode["imported_from"]["file_digest"]}
+    secrets |= {episode["imported_from"]["file_name"], episode["imported_from"]["evidence_digest"]}
     secrets |= {s["statement"] for s in outcome["observable_signals"]} | {outcome["process_quality"]}
     secrets |= {x["id"] for key in ("observable_signals", "outcomes", "sources") for x in outcome[key]}
     secrets |= {x["statement"] for x in outcome["outcomes"]}

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from evalkit.decisions import evaluate, reveal, verify_run
+from evalkit.decisions import configure, evaluate, reveal, verify_run
 from evalkit.decisions.evaluation import Evaluation
 from evalkit.decisions.rubric import score_response
 from evalkit.errors import Blocked
-from evalkit.models.local import CallableProvider
+from evalkit.models import Request, Response
 from evalkit.sealing import digest
 
-from .support import CASE_IDS, World, baseline_record, codes, part_a, rubric
+from .support import CASE_IDS, World, baseline_record, codes, make_world, part_a, rubric
 
 pytestmark = pytest.mark.usefixtures("quick_signer")
 
@@ -71,23 +73,40 @@ def sealed_files_opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
+@pytest.fixture(scope="session")
+def planned_once(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """A plan for a model behind a service: only its answers cannot be computed again by a verifier."""
+    model = configure("openai:stub", base_url="http://127.0.0.1:9/v1")
+    return make_world(tmp_path_factory.mktemp("asked") / "w", model=model)
+
+
+@dataclass(frozen=True)
+class Stub:
+    """A provider of the sealed configuration that answers as it is told."""
+
+    world: World
+    respond: Callable[[bytes], bytes]
+
+    def configuration(self) -> dict[str, Any]:
+        value: dict[str, Any] = self.world.plan["model"]
+        return value
+
+    def complete(self, request: Request) -> Response:
+        text = self.respond(request.prompt)
+        return Response(text, "stub", "stub", digest(request.prompt), digest(b"request"), digest(text))
+
+
 def answer(
     world: World, monkeypatch: pytest.MonkeyPatch, raw: bytes, *, write_run: bool = True
 ) -> Evaluation:
     """Evaluate with a provider of the sealed configuration that gives ``raw`` for one case."""
-    from evalkit.decisions import baseline, evaluation
-    from evalkit.decisions.baseline import VERSION, analyse
+    from evalkit.decisions import evaluation
+    from evalkit.decisions.baseline import analyse
 
     def respond(prompt: bytes) -> bytes:
         return raw if b'"case-bbi-2007-07"' in prompt else analyse(prompt)
 
-    monkeypatch.setattr(
-        evaluation,
-        "provider_for",
-        lambda model: CallableProvider(
-            respond, name="evalkit-baseline", version=VERSION, source=Path(baseline.__file__)
-        ),
-    )
+    monkeypatch.setattr(evaluation, "provider_for", lambda model: Stub(world, respond))
     return evaluate(world.run, write_run=write_run, places=world.places)
 
 

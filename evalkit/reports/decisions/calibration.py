@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -71,7 +72,8 @@ class CalibrationView:
             ids = [s["scenario_id"] for s in c.record["scenarios"]]
             y.append(ids.index(c.calibration["realized_scenario_id"]))
             row = [float(s["probability"]) for s in c.record["scenarios"]]
-            p.append(row + [0.0] * (most - len(row)))
+            # as the sealed record scores them: divided by their sum, which may miss one by the tolerance
+            p.append([x / math.fsum(row) for x in row] + [0.0] * (most - len(row)))
         return brier_score(y, p) if rule == "brier" else log_score(y, p)
 
     def _not_revealed(self) -> Html:
@@ -100,7 +102,7 @@ class CalibrationView:
         uniform = sum(c["brier_uniform"] for c in revealed) / len(revealed)
         uniform_log = sum(c["log_uniform"] for c in revealed) / len(revealed)
         foreseen = sum(c["nontrivial"] for c in revealed)
-        threshold = self.cases[0].run.evidence.opened.plan.nontrivial_probability
+        thresholds = sorted({c.run.evidence.opened.plan.nontrivial_probability for c in self.cases})
         return cards(
             [
                 Card(
@@ -120,11 +122,12 @@ class CalibrationView:
                     note=f"uniform forecast {uniform_log:.3f}; nats, lower is better",
                 ),
                 Card(
-                    label="Nontrivial probability",
+                    label="Not ruled out",
                     value=f"{foreseen}",
                     unit=f"of {len(revealed)} cases",
                     n=len(revealed),
-                    note=f"realized scenarios given at least {threshold}, the threshold of the precommit",
+                    note=f"realized scenarios given at least {' or '.join(thresholds)}, the threshold of their"
+                    " precommit (a uniform forecast gives one over the number of scenarios)",
                 ),
             ]
         )

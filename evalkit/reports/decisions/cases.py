@@ -62,10 +62,18 @@ class ReportCase:
         assert self.calibration is not None
         return calibrate(scenario_probabilities(self.packet), self.calibration["realized_scenario_id"])
 
+    @cached_property
+    def labels(self) -> dict[str, str]:
+        """Scenario id -> short label, each different: what stands before the first colon."""
+        labels: dict[str, str] = {}
+        for scenario in self.packet.scenarios:
+            label = shorten(scenario.description.partition(":")[0], width=38, placeholder=" …") or scenario.id
+            taken = sum(other == label or other.startswith(f"{label} (") for other in labels.values())
+            labels[scenario.id] = f"{label} ({taken + 1})" if taken else label
+        return labels
+
     def scenario(self, scenario_id: str) -> str:
-        """Short label of a scenario: what stands before its first colon."""
-        text = next(s.description for s in self.packet.scenarios if s.id == scenario_id)
-        return shorten(text.partition(":")[0], width=38, placeholder=" …")
+        return self.labels[scenario_id]
 
     def scenario_text(self, scenario_id: str) -> str:
         return next(s.description for s in self.packet.scenarios if s.id == scenario_id)

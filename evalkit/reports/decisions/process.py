@@ -95,10 +95,7 @@ class ProcessView:
             [
                 c.name,
                 badge("eligible", "ok") if c.ex_ante["score"]["eligible"] else badge("blocked", "bad"),
-                "; ".join(
-                    f"{b['code']} at {b['where']}: {b['what']}" for b in c.ex_ante["score"]["blockers"][:5]
-                )
-                or "none of the twelve",
+                _told(c.ex_ante["score"]["blockers"]),
             ]
             for c in self.cases
         ]
@@ -134,3 +131,16 @@ class ProcessView:
             }
             for c in self.cases
         ]
+
+
+def _told(blockers: list[dict[str, Any]], limit: int = 8) -> str:
+    """The findings of a case: every code with its count, then the first of them in full."""
+    if not blockers:
+        return "none of the twelve"
+    counts: dict[str, int] = {}
+    for blocker in blockers:
+        counts[blocker["code"]] = counts.get(blocker["code"], 0) + 1
+    codes = ", ".join(f"{code} × {n}" if n > 1 else code for code, n in counts.items())
+    first = "; ".join(f"{b['where']}: {b['what']}" for b in blockers[:limit])
+    more = f"; and {len(blockers) - limit} more in ex-ante/run.json" if len(blockers) > limit else ""
+    return f"{codes}. {first}{more}"
