@@ -29,6 +29,7 @@ from evalkit.decisions.layout import (
     read_bound,
     sealed_file,
 )
+from evalkit.decisions.moments import instant
 from evalkit.decisions.plan import PLAN, PLAN_ATTESTATION, Precommit
 from evalkit.decisions.prompt import Instructions, build_prompt
 from evalkit.decisions.run_document import differs, predicate_of, replay
@@ -48,6 +49,7 @@ from evalkit.sealing import (
     verify,
     verify_chain,
 )
+from evalkit.sealing.ledger import CLOCK_TOLERANCE
 
 
 @dataclass(frozen=True)
@@ -395,7 +397,23 @@ def _journal(opened: OpenPlan, signed: Head, document: dict[str, Any]) -> list[d
         raise _journal_error(
             f"attempt {document['attempt']} is beyond the plan's cap", f"at most {opened.plan.attempt_cap}"
         )
+    check_dated(document["started_at"], records, since=None, until=signed)
+    check_dated(document["finalized_at"], records, since=document["started_at"], until=signed)
     return records
+
+
+def check_dated(at: str, records: list[dict[str, Any]], *, since: str | None, until: Head) -> None:
+    """A time that a signer states must lie between the plan and the entry that was signed with it.
+
+    The ledger's clock tolerates small corrections, and so does this.
+    """
+    last = next(r for r in records if r["seq"] == until.size - 1)
+    first = instant(since) if since else instant(records[0]["time"])
+    if not first - CLOCK_TOLERANCE <= instant(at) <= instant(last["time"]) + CLOCK_TOLERANCE:
+        raise _journal_error(
+            f"{at} is not a time at which that could happen, by the journal",
+            f"from {first.isoformat()} to {last['time']}",
+        )
 
 
 def attempts_begun(records: list[dict[str, Any]], run_id: str, signed: Head) -> set[int]:

@@ -26,6 +26,7 @@ from evalkit.decisions.chain import (
     OpenPlan,
     check_committed,
     check_covered,
+    check_dated,
     check_signer,
     load_trust,
     open_evidence,
@@ -347,7 +348,9 @@ def _checked_reveal(run: OpenExAnte) -> dict[str, Any]:
     if wrong:
         raise _wrong(Binding.SCORE, f"{', '.join(wrong)} of the calibration do not come out again")
     journal = run.journal
-    check_covered(journal, Head.from_record(verified.predicate.get("ledger")))
+    head = Head.from_record(verified.predicate.get("ledger"))
+    check_covered(journal, head)
+    check_dated(document["revealed_at"], journal, since=run.document["finalized_at"], until=head)
     check_committed(journal, plan_run_id=plan.run_id, phase=REVEAL, pair=(document_bytes, envelope))
     return document
 
