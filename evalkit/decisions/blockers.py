@@ -301,9 +301,9 @@ def _normal(text: str) -> str:
 
 def is_placeholder(text: str, *, short: bool = False) -> bool:
     """Is this prose a stand-in for an answer?  ``short``: one real word is enough."""
-    normal = _normal(text)
+    normal = _normal(re.sub(r"\bn/a\b", "na", text.lower()))
     words = [w for w in normal.split("_") if w]
-    if not words or normal in _PLACEHOLDERS or normal == "n_a":
+    if not words or normal in _PLACEHOLDERS:
         return True
     if all(w in _PLACEHOLDERS for w in words):
         return True

@@ -21,15 +21,14 @@ from typing import Any
 
 from evalkit.decisions.case import PART_A_FILES, PartA, Verification, part_a, verify_part_a
 from evalkit.decisions.configuration import REPLAY_FILE, Model
+from evalkit.decisions.journal import attempts_begun, attested_journal, check_committed
 from evalkit.decisions.layout import (
     EX_ANTE,
     EX_ANTE_FILE,
     INSTRUCTIONS,
-    JOURNAL,
     read_bound,
     sealed_file,
 )
-from evalkit.decisions.moments import instant
 from evalkit.decisions.plan import PLAN, PLAN_ATTESTATION, Precommit
 from evalkit.decisions.prompt import Instructions, build_prompt
 from evalkit.decisions.run_document import differs, predicate_of, replay
@@ -47,9 +46,7 @@ from evalkit.sealing import (
     read_phase,
     trust_path,
     verify,
-    verify_chain,
 )
-from evalkit.sealing.ledger import CLOCK_TOLERANCE
 
 
 @dataclass(frozen=True)
@@ -159,7 +156,9 @@ def open_plan(run_dir: Path, trust: Trust) -> OpenPlan:
         )
     plan = Precommit.from_json(plan_bytes)
     check_signer(verified, plan, PLAN_ATTESTATION)
-    if [c.case_id for c in plan.cases] != plan.pair.order or len(set(plan.pair.order)) != 2:
+    if [c.case_id for c in plan.cases] != plan.pair.order or not len(plan.pair.order) == len(
+        set(plan.pair.order)
+    ) == 2:
         raise BindingError(
             Binding.PRECOMMIT,
             "the plan's cases are not its ordered pair",
@@ -320,112 +319,13 @@ def open_ex_ante(evidence: OpenEvidence) -> OpenExAnte:
             expected="a predicate made from the run file",
             do="make a new run",
         )
-    journal = _journal(opened, Head.from_record(verified.predicate.get("ledger")), document)
+    journal = attested_journal(opened, Head.from_record(verified.predicate.get("ledger")), document)
     check_committed(journal, plan_run_id=opened.plan.run_id, phase=EX_ANTE, pair=(document_bytes, envelope))
     return OpenExAnte(evidence, document, document_bytes, verified, envelope, journal)
 
 
-def check_committed(
-    journal: list[dict[str, Any]], *, plan_run_id: str, phase: str, pair: tuple[bytes, bytes]
-) -> None:
-    """What the journal says was committed must be what lies there (no signature covers that line)."""
-    document, envelope = map(digest, pair)
-    for record in journal:
-        about = (record["event"], record.get("run_id"), record.get("phase"))
-        if about == ("committed", plan_run_id, phase) and (document, envelope) != (
-            record.get("document"),
-            record.get("envelope"),
-        ):
-            raise BindingError(
-                Binding.RUN,
-                f"the journal says that another {phase} was committed",
-                where=JOURNAL,
-                expected=document,
-                do="restore the journal",
-            )
-
-
-def check_covered(journal: list[dict[str, Any]], signed: Head) -> None:
-    """A ledger head that a signature vouches for must be in the journal: nothing was cut off before it."""
-    if not any(r["seq"] == signed.size - 1 and digest(canonical_json(r)) == signed.digest for r in journal):
-        raise BindingError(
-            Binding.RUN,
-            "the journal does not hold the entry that a signature vouches for",
-            where=JOURNAL,
-            expected=f"entry {signed.size - 1}, {signed.digest}",
-            do="restore the journal",
-        )
-
-
 #: what `commit_phase` adds to a predicate
 _LEDGER_FIELDS = ("ledger",)
-
-
-def open_journal(opened: OpenPlan, signed: Head | None = None) -> list[dict[str, Any]]:
-    """The run's segment of the ledger: unbroken from the plan on, and telling of this very plan.
-
-    ``signed``: a head that a signature vouches for, which must be in it.
-    """
-    head = opened.plan.ledger_head
-    records = verify_chain(
-        read_bound(opened.run_dir, JOURNAL, Binding.RUN),
-        start_prev=head.digest,
-        start_seq=head.size,
-        covers=signed,
-    )
-    if not tells_of_plan(records, opened):
-        raise _journal_error("the journal does not tell of this plan", "the precommit of plan.json")
-    return records
-
-
-def tells_of_plan(records: list[dict[str, Any]], opened: OpenPlan) -> bool:
-    """Is the precommit of this plan, with this attestation, among the entries of a ledger?"""
-    wanted = ("precommit", opened.plan.run_id, opened.digest, opened.attestation.envelope_digest)
-    return any((r["event"], r.get("run_id"), r.get("document"), r.get("envelope")) == wanted for r in records)
-
-
-def _journal(opened: OpenPlan, signed: Head, document: dict[str, Any]) -> list[dict[str, Any]]:
-    """The journal of an attested run, in which its attempt is counted, within the cap of the plan."""
-    records = open_journal(opened, signed)
-    begun = attempts_begun(records, opened.plan.run_id, signed)
-    if document["attempt"] not in begun or not document["attempt"] <= document["attempts"] <= len(begun):
-        raise _journal_error(
-            "the journal does not tell of this attempt",
-            f"{document['attempts']} attempt(s), number {document['attempt']} among them",
-        )
-    if document["attempt"] > opened.plan.attempt_cap:
-        raise _journal_error(
-            f"attempt {document['attempt']} is beyond the plan's cap", f"at most {opened.plan.attempt_cap}"
-        )
-    check_dated(document["started_at"], records, since=None, until=signed)
-    check_dated(document["finalized_at"], records, since=document["started_at"], until=signed)
-    return records
-
-
-def check_dated(at: str, records: list[dict[str, Any]], *, since: str | None, until: Head) -> None:
-    """A time that a signer states must lie between the plan and the entry that was signed with it.
-
-    The ledger's clock tolerates small corrections, and so does this.
-    """
-    last = next(r for r in records if r["seq"] == until.size - 1)
-    first = instant(since) if since else instant(records[0]["time"])
-    if not first - CLOCK_TOLERANCE <= instant(at) <= instant(last["time"]) + CLOCK_TOLERANCE:
-        raise _journal_error(
-            f"{at} is not a time at which that could happen, by the journal",
-            f"from {first.isoformat()} to {last['time']}",
-        )
-
-
-def attempts_begun(records: list[dict[str, Any]], run_id: str, signed: Head) -> set[int]:
-    """Numbers of all attempts at the ex-ante phase that were begun before the signed head, whatever became
-    of them and whichever of them this run is."""
-    return {
-        r["attempt"]
-        for r in records
-        if r["seq"] < signed.size
-        and (r["event"], r.get("run_id"), r.get("phase")) == ("attempt", run_id, EX_ANTE)
-        and type(r.get("attempt")) is int
-    }
 
 
 def check_signer(verified: Verified, plan: Precommit, where: str) -> None:
@@ -438,7 +338,3 @@ def check_signer(verified: Verified, plan: Precommit, where: str) -> None:
             expected=plan.signing_key_id,
             do="use the run as it was made",
         )
-
-
-def _journal_error(what: str, expected: str) -> BindingError:
-    return BindingError(Binding.RUN, what, where=JOURNAL, expected=expected, do="restore the journal")

@@ -22,9 +22,9 @@ from evalkit.decisions.chain import (
     open_evidence,
     open_plan,
     run_directory,
-    tells_of_plan,
 )
 from evalkit.decisions.configuration import Model, provider_for
+from evalkit.decisions.journal import tells_of_plan
 from evalkit.decisions.layout import EX_ANTE, EX_ANTE_FILE
 from evalkit.decisions.moments import stamp
 from evalkit.decisions.packet import dump

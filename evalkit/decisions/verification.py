@@ -24,17 +24,14 @@ from evalkit.decisions.chain import (
     OpenEvidence,
     OpenExAnte,
     OpenPlan,
-    check_committed,
-    check_covered,
-    check_dated,
     check_signer,
     load_trust,
     open_evidence,
     open_ex_ante,
-    open_journal,
     open_plan,
     run_directory,
 )
+from evalkit.decisions.journal import check_committed, check_covered, check_dated, open_journal
 from evalkit.decisions.layout import EX_ANTE, REVEAL, REVEAL_FILE
 from evalkit.decisions.moments import instant
 from evalkit.decisions.prompt import Instructions
@@ -262,8 +259,9 @@ def _rivals(run: OpenExAnte) -> list[Line]:
     if plan.ephemeral_keys:
         return []  # a key made for one run has a ledger of its own, which shows nothing of other plans
     size = run.signed_head.size  # what stands behind it, anybody could have written
-    plans = {r.get("document") for r in run.journal if r["event"] == "precommit" and r["seq"] < size}
-    count = len(plans - {run.evidence.opened.digest})
+    made = [r.get("document") for r in run.journal if r["event"] == "precommit" and r["seq"] < size]
+    # by digest; an entry without one is of no plan that could be shown
+    count = len({d for d in made if isinstance(d, str)} - {run.evidence.opened.digest})
     return [
         Line("proven", "the journal shows the plans that this signer made between plan and run", str(count)),
         Line(

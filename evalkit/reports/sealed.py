@@ -63,11 +63,12 @@ def report_sealed_run(run_dir: Path, *, out: Path | None = None, trust: Path | N
     shutil.rmtree(folder)
     # beside the run, not in it: what a crash leaves must not look like tampering; and under a name that
     # nobody could have planted
-    fd, name = tempfile.mkstemp(prefix=f".{run_dir.name}.", dir=run_dir.absolute().parent)
+    beside = run_dir.absolute().parent if out is None else target.absolute().parent
+    fd, name = tempfile.mkstemp(prefix=f".{run_dir.name}.", dir=beside)
     try:
         with os.fdopen(fd, "wb") as stream:
             stream.write(page)
-        shutil.move(name, target)
+        Path(name).replace(target)
     except OSError:
         Path(name).unlink(missing_ok=True)
         raise

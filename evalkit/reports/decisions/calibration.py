@@ -192,10 +192,12 @@ class CalibrationView:
         """What the Brier score would have been under each other outcome."""
         rows = []
         for c in self.probabilities():
-            square = sum(p * p for p in c.probabilities.values())
+            mass = math.fsum(c.probabilities.values())  # as the record scores them: divided by their sum
+            shares = {s: p / mass for s, p in c.probabilities.items()}
+            square = math.fsum(p * p for p in shares.values())
             # sum over k of (p_k - o_k)^2 = sum of p^2 - 2 p_realized + 1
-            if_happened = {s: square - 2 * p + 1 for s, p in c.probabilities.items()}
-            expected = sum(p * if_happened[s] for s, p in c.probabilities.items())
+            if_happened = {s: square - 2 * p + 1 for s, p in shares.items()}
+            expected = math.fsum(p * if_happened[s] for s, p in shares.items())
             got = if_happened[c.realized] if c.realized else None
             rows.append([c.case, min(if_happened.values()), expected, max(if_happened.values()), got])
         return Table(

@@ -68,8 +68,11 @@ class ReportCase:
         labels: dict[str, str] = {}
         for scenario in self.packet.scenarios:
             label = shorten(scenario.description.partition(":")[0], width=38, placeholder=" …") or scenario.id
-            taken = sum(other == label or other.startswith(f"{label} (") for other in labels.values())
-            labels[scenario.id] = f"{label} ({taken + 1})" if taken else label
+            candidate, n = label, 1
+            while candidate in labels.values():
+                n += 1
+                candidate = f"{label} ({n})"
+            labels[scenario.id] = candidate
         return labels
 
     def scenario(self, scenario_id: str) -> str:
