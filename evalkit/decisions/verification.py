@@ -13,13 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from evalkit.decisions.calibration import (
-    Opened,
-    document_of,
-    interpret,
-    predicate_of,
-    sealed_packets,
-)
 from evalkit.decisions.chain import (
     OpenEvidence,
     OpenExAnte,
@@ -34,7 +27,9 @@ from evalkit.decisions.chain import (
 from evalkit.decisions.journal import check_committed, check_covered, check_dated, open_journal
 from evalkit.decisions.layout import EX_ANTE, REVEAL, REVEAL_FILE
 from evalkit.decisions.moments import instant
+from evalkit.decisions.openings import Opened, interpret, sealed_packets
 from evalkit.decisions.prompt import Instructions
+from evalkit.decisions.reveal_document import document_of, predicate_of
 from evalkit.decisions.run_document import same
 from evalkit.decisions.settling import OPTIONAL, REPORTS, REQUIRED
 from evalkit.errors import Binding, BindingError, EvalkitError

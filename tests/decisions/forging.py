@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from evalkit.decisions import precommit
-from evalkit.decisions.calibration import _open_sealed, document_of
-from evalkit.decisions.calibration import predicate_of as reveal_predicate
+from evalkit.decisions.calibration import _open_sealed
 from evalkit.decisions.chain import OpenExAnte, load_trust, open_evidence, open_ex_ante, open_plan
 from evalkit.decisions.evaluation import signer_of
+from evalkit.decisions.reveal_document import document_of
+from evalkit.decisions.reveal_document import predicate_of as reveal_predicate
 from evalkit.sealing import (
     PREDICATES,
     TrustedKey,
@@ -104,12 +105,9 @@ def opened_run(world: World) -> OpenExAnte:
     return open_ex_ante(open_evidence(open_plan(world.run, load_trust(world.run, None, world.places))))
 
 
-def commit_any_reveal(world: World) -> None:
-    """A correct, correctly signed reveal of whatever the run holds: nothing is asked of its blockers."""
-    run = opened_run(world)
-    opened = run.evidence.opened
-    document = document_of(run, _open_sealed(run, world.places), run.document["finalized_at"])
-    document = json.loads(canonical_json(document))
+def sign_reveal(world: World, document: dict[str, Any]) -> None:
+    """Commit ``document`` as the reveal of the run, signed with the run's own key."""
+    opened = open_plan(world.run, load_trust(world.run, None, world.places))
     with signer_of(opened.plan, world.places, world.run) as signer:
         attempt = world.ledger.begin_attempt(world.run_id, "reveal")
         commit_phase(
@@ -126,6 +124,13 @@ def commit_any_reveal(world: World) -> None:
             attempt=attempt,
             segment_from=opened.plan.ledger_head.size,
         )
+
+
+def commit_any_reveal(world: World) -> None:
+    """A correct, correctly signed reveal of whatever the run holds: nothing is asked of its blockers."""
+    run = opened_run(world)
+    document = document_of(run, _open_sealed(run, world.places), run.document["finalized_at"])
+    sign_reveal(world, json.loads(canonical_json(document)))
 
 
 def append_to_journal(world: World, **fields: Any) -> None:

@@ -14,13 +14,11 @@ from typing import Any
 import pytest
 
 from evalkit.decisions import reveal, verify_run
-from evalkit.decisions.calibration import predicate_of as reveal_predicate
-from evalkit.decisions.chain import load_trust, open_plan
-from evalkit.decisions.evaluation import signer_of
 from evalkit.decisions.run_document import response_section
 from evalkit.errors import Binding, BindingError
-from evalkit.sealing import PREDICATES, canonical_json, commit_phase, digest
+from evalkit.sealing import canonical_json, digest
 
+from .forging import sign_reveal
 from .support import World, forge
 
 pytestmark = pytest.mark.usefixtures("quick_signer")
@@ -192,24 +190,8 @@ def test_a_forgery_without_a_field_is_an_error_not_a_crash(
 
 def commit_reveal(world: World, edit: Edit) -> None:
     document = json.loads(canonical_json(reveal(world.run, places=world.places).document))
-    opened = open_plan(world.run, load_trust(world.run, None, world.places))
     edit(document)
-    with signer_of(opened.plan, world.places, world.run) as signer:
-        attempt = world.ledger.begin_attempt(world.run_id, "reveal")
-        commit_phase(
-            world.run,
-            "reveal",
-            "calibration.json",
-            canonical_json(document),
-            predicate_type=PREDICATES["decisions/reveal"],
-            predicate=lambda head, number: reveal_predicate(document),
-            signer=signer,
-            trust=opened.trust,
-            ledger=world.ledger,
-            run_id=world.run_id,
-            attempt=attempt,
-            segment_from=opened.plan.ledger_head.size,
-        )
+    sign_reveal(world, document)
 
 
 def swapped_openings(d: dict[str, Any]) -> None:

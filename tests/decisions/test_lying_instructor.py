@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from evalkit.decisions import import_cases, precommitment, reveal, verify_run
-from evalkit.decisions.calibration import interpret, sealed_packets
+from evalkit.decisions.openings import interpret, sealed_packets
 from evalkit.decisions.plan import Precommit
 from evalkit.errors import Binding, BindingError
 from evalkit.sealing import Opening, canonical_json, digest, load_unsealing_key
@@ -245,13 +245,13 @@ def test_w38_verify_reads_published_packets_with_the_same_doubt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An owner whose reveal does not look signs the lie; a third party looks."""
-    from evalkit.decisions import calibration
+    from evalkit.decisions import openings
 
     world = lying_world(
         tmp_path / "w", lambda s: s.realized(0).update(part_b_digest=digest(b"x")), monkeypatch
     )
     with monkeypatch.context() as patch:
-        patch.setattr(calibration, "_require", lambda holds, what, where: None)
+        patch.setattr(openings, "require_sealed", lambda holds, what, where: None)
         commit_any_reveal(world)
     with pytest.raises(BindingError, match=PART_B_LIE) as caught:
         verify_run(world.run, places=world.places)

@@ -57,7 +57,7 @@ class ReportCase:
     def floor_calibration(self) -> dict[str, Any]:
         """Calibration of the baseline on the same case."""
         from evalkit.decisions.baseline import scenario_probabilities
-        from evalkit.decisions.calibration import calibrate
+        from evalkit.decisions.reveal_document import calibrate
 
         assert self.calibration is not None
         return calibrate(scenario_probabilities(self.packet), self.calibration["realized_scenario_id"])
