@@ -164,7 +164,7 @@ class Table:
             text = html.escape(plain)
             if not numeric and len(plain) >= _LONG:
                 classes = "long"
-            elif not numeric and len(plain) <= _SHORT and (" " in plain or _DAY.fullmatch(plain)):
+            elif not numeric and ((len(plain) <= _SHORT and " " in plain) or _DAY.fullmatch(plain)):
                 classes = "short"
         if heading:
             return f'<th scope="row"{_class(classes)}>{text}</th>'

@@ -70,3 +70,9 @@ def test_cards_badges_and_notices_escape_and_have_words() -> None:
     assert "<script>" not in notice("warn", "<script>").markup
     assert "verified" in badge("verified", "ok").markup
     assert str(badge("verified", "ok")) == "verified"
+
+
+def test_a_day_is_not_broken_at_its_hyphens() -> None:
+    page = Table(["case", "cutoff", "text"], [["a", "2007-07-27", "on 2007-07-27 or later"]])._repr_html_()
+    assert '<td class="short">2007-07-27</td>' in page
+    assert "<td>on 2007-07-27 or later</td>" in page
