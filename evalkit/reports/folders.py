@@ -33,6 +33,7 @@ from typing import Any
 
 import evalkit
 from evalkit.errors import EvalkitError
+from evalkit.sealing import canonical_json
 
 SCHEMA = "evalkit/notebook-run/1"
 NOTEBOOK, RECORD, RESULTS, REPORT = "run.ipynb", "run.json", "results.json", "report.html"
@@ -52,7 +53,7 @@ def derived_key(notebook_digest: str, parameters: Mapping[str, Any], data: Mappi
         "evalkit": evalkit.__version__,
         "data": dict(data),
     }
-    return hashlib.sha256(_canonical(inputs)).hexdigest()[:24]
+    return hashlib.sha256(canonical_json(inputs)).hexdigest()[:24]
 
 
 def checked_key(key: str) -> str:
@@ -165,12 +166,6 @@ def write_json(path: Path, value: Any) -> None:
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
-
-
-def _canonical(value: Any) -> bytes:
-    import rfc8785
-
-    return rfc8785.dumps(value)
 
 
 def _sync(folder: Path) -> None:

@@ -17,7 +17,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from evalkit.sealing import CanonicalError, canonical_json, digest, load_canonical, load_strict
-from evalkit.sealing.canonical import _survey
+from evalkit.sealing.canonical import canonical_values
 
 text = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
 # Characters on both sides of the surrogates, where code point and UTF-16 order part.
@@ -132,47 +132,89 @@ def test_bytes_equal_the_reference_and_round_trip(value: Any) -> None:
     assert canonical_json(load_canonical(data)) == data
 
 
+# Texts that look like the numbers which are written anew, and characters that sort in two ways.
+_PIECES = [
+    *(".0,", ".0]", ".0}", "-0.0,", "-0,", "1.0", "e5,", "1e-7,", "e+21]", "e-09", "0.0", "true", ""),
+    *('"', "\\", '\\"', "\\\\", ",", "[", "{", ":", "/", "\n", "\x00", "\x1f", "\x7f"),
+    *("a", "é", "\u2028", "\ud7ff", "\ue000", "\uffff", "\U00010000", "\U0001f600"),
+]
+_NUMBERS = [
+    *(0.0, -0.0, 1.0, -1.0, 1e-4, 9.9e-5, 1.5e-5, 1e-6, -1e-6, 9.999999e-7, 1e-7, 5e-324),
+    *(1e15, 2.0**53 - 1, 1 - 2.0**53, 0.5, 123456789.125),
+]
+
+
+def _random_text(rng: random.Random) -> str:
+    return "".join(rng.choice(_PIECES) for _ in range(rng.randrange(6)))
+
+
+def _random_number(rng: random.Random) -> float:
+    kind = rng.randrange(6)
+    if kind == 0:
+        return rng.choice(_NUMBERS)
+    if kind == 1:
+        any_float: float = struct.unpack(">d", rng.randbytes(8))[0]
+        return any_float if abs(any_float) < 2**53 else 0.25
+    if kind == 2:
+        return rng.randrange(1 - 2**53, 2**53)
+    return rng.random() * 10.0 ** -rng.randrange(12)
+
+
 def _random_document(rng: random.Random, depth: int = 0) -> Any:
     kind = rng.randrange(9 if depth < 4 else 6)
     if kind == 0:
         return rng.choice([None, True, False])
-    if kind == 1:
-        return rng.randint(-(2**53) + 1, 2**53 - 1)
-    if kind == 2:
-        return rng.choice(
-            [rng.random(), rng.uniform(-1e6, 1e6), float(rng.randrange(1000)), 10 ** -rng.random()]
-        )
-    if kind in (3, 4, 5):
-        return "".join(
-            rng.choice('ab "\\/\n\x00\x1f\x7fé\u2028\ue000\U0001f600') for _ in range(rng.randrange(8))
-        )
+    if kind < 3:
+        return _random_text(rng)
+    if kind < 6:
+        return _random_number(rng)
     if kind == 6:
         return [_random_document(rng, depth + 1) for _ in range(rng.randrange(5))]
-    return {
-        rng.choice("abcxyz\ue000\U0001f600") + str(rng.randrange(30)): _random_document(rng, depth + 1)
-        for _ in range(rng.randrange(5))
-    }
+    return {_random_text(rng): _random_document(rng, depth + 1) for _ in range(rng.randrange(5))}
 
 
 def test_bytes_equal_the_reference_on_200_000_documents() -> None:
+    """And each is read again, while what is read of a document with one byte changed is that document."""
     rng = random.Random(8785)
     for _ in range(200_000):
         value = _random_document(rng)
-        assert canonical_json(value) == rfc8785.dumps(value)
+        data = canonical_json(value)
+        assert data == rfc8785.dumps(value)
+        assert load_canonical(data) == value
+        changed = bytearray(data)
+        changed[rng.randrange(len(data))] = rng.choice(b'0123456789.eE+-"\\,:[]{} \x00ntf\xf0\xff')
+        try:
+            found = load_canonical(bytes(changed))
+        except CanonicalError:
+            continue
+        assert rfc8785.dumps(found) == changed
 
 
-def test_the_fast_way_is_taken_where_it_may_be() -> None:
-    """Without this the equality tests could pass because everything goes to the reference."""
+def test_many_documents_at_once_are_read_as_one_by_one() -> None:
+    rng = random.Random(7493)
+    documents = [canonical_json(_random_document(rng)) for _ in range(2000)]
+    assert canonical_values(documents) == [load_canonical(data) for data in documents]
+    assert canonical_values([]) == []
 
-    def fast(value: Any) -> bool:
-        return _survey(value, max_bytes=10_000, writing=True)
 
-    assert fast({"a": [1, "é", None, True, 0.25, -1234.5], "b\ud7ff": {}})
-    assert not fast([1.0])
-    assert not fast([1e-5])
-    assert not fast([0.0])
-    assert not fast({"\ue000": 1})
-    assert not fast([{"\U0001f600": 1}])
+@pytest.mark.parametrize(
+    "documents",
+    [
+        [b'{"x":[1', b"2]}", b"3,4"],  # whole when joined, and as many values as documents
+        [b"1,2"],
+        [b"1", b" 2"],
+        [b'"a', b'b"'],
+        [b'{"a":1,"a":1}'],
+        [b"20000000000000000000"],
+        [b"1.0", b"2"],
+        [b"1e21", b"2"],
+        [b"", b"1,1"],
+        [b"[" * 65 + b"]" * 65],
+        [b"11"],
+    ],
+)
+def test_documents_that_are_not_canonical_each_are_not_read_together(documents: list[bytes]) -> None:
+    assert canonical_values(documents, max_bytes=1 if documents == [b"11"] else 1000) is None
 
 
 # --- threats -------------------------------------------------------------------------------------
