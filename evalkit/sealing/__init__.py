@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from evalkit.sealing.envelope import pae as pae
     from evalkit.sealing.envelope import sign as sign
     from evalkit.sealing.envelope import verify as verify
+    from evalkit.sealing.hash_chain import Entry as Entry
+    from evalkit.sealing.hash_chain import Head as Head
+    from evalkit.sealing.hash_chain import verify_chain as verify_chain
     from evalkit.sealing.keys import create_signing_key as create_signing_key
     from evalkit.sealing.keys import create_unsealing_key as create_unsealing_key
     from evalkit.sealing.keys import key_id as key_id
     from evalkit.sealing.keys import load_unsealing_key as load_unsealing_key
     from evalkit.sealing.ledger import Attempt as Attempt
-    from evalkit.sealing.ledger import Entry as Entry
-    from evalkit.sealing.ledger import Head as Head
     from evalkit.sealing.ledger import Ledger as Ledger
-    from evalkit.sealing.ledger import verify_chain as verify_chain
     from evalkit.sealing.packet import Opening as Opening
     from evalkit.sealing.packet import SealedPacket as SealedPacket
     from evalkit.sealing.phase import Phase as Phase
@@ -65,15 +65,15 @@ _HOME = {
     "pae": "envelope",
     "sign": "envelope",
     "verify": "envelope",
+    "Entry": "hash_chain",
+    "Head": "hash_chain",
+    "verify_chain": "hash_chain",
     "create_signing_key": "keys",
     "create_unsealing_key": "keys",
     "key_id": "keys",
     "load_unsealing_key": "keys",
     "Attempt": "ledger",
-    "Entry": "ledger",
-    "Head": "ledger",
     "Ledger": "ledger",
-    "verify_chain": "ledger",
     "Opening": "packet",
     "SealedPacket": "packet",
     "Phase": "phase",

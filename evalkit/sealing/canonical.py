@@ -50,6 +50,7 @@ _ABOVE_SURROGATES = (b"\xee", b"\xef")
 _POINT_ZERO = re.compile(rb"\.0(?=[],}]|$)")
 _MINUS_ZERO = re.compile(rb"-0\.0(?=[],}]|$)")
 _EXPONENT = re.compile(rb"e[-+]?[0-9]+")
+_NUMBER = re.compile(rb"-?[0-9.]+(?:e[-+]?[0-9]+)?$")
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD]")
 _MANY_DIGITS = re.compile(r"[0-9]{16}")
 
@@ -268,20 +269,19 @@ def _utf16(key: str) -> bytes:
 
 def _written_anew(data: bytes, end: re.Pattern[bytes]) -> bytes:
     """The same JSON, in which the numbers that end like that are written as ECMAScript writes them."""
-    # Escaped backslashes and quotes give way to bytes that UTF-8 never has, so that the quotes that are
-    # left can be counted: an even number before it, and a match lies outside of strings.
-    masked = data.replace(b"\\\\", b"\xff").replace(b'\\"', b"\xfe") if b"\\" in data else data
-    written, done, quotes, counted = [], 0, 0, 0
-    for match in end.finditer(masked):
-        quotes += masked.count(b'"', counted, match.start())
+    written, done, counted, inside = [], 0, 0, False
+    for match in end.finditer(data):
+        # An odd number of quotes, but for escaped ones, leads into a string or out of it.
+        between = data[counted : match.start()]
+        if b"\\" in between:
+            between = between.replace(b"\\\\", b"").replace(b'\\"', b"")
+        inside ^= between.count(b'"') % 2 == 1
         counted = match.start()
-        if quotes % 2 == 0:
-            before = max(masked.rfind(mark, done, counted) for mark in (b",", b":", b"["))
-            start = max(before + 1, done)
-            written += [masked[done:start], _ecmascript(float(masked[start : match.end()]))]
+        number = None if inside else _NUMBER.search(data, max(done, counted - 32), match.end())
+        if number is not None:
+            written += [data[done : number.start()], _ecmascript(float(number[0]))]
             done = match.end()
-    masked = b"".join((*written, masked[done:]))
-    return masked.replace(b"\xfe", b'\\"').replace(b"\xff", b"\\\\") if b"\\" in data else masked
+    return b"".join((*written, data[done:]))
 
 
 def _ecmascript(number: float) -> bytes:

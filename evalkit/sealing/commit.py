@@ -9,7 +9,8 @@ The steps of `commit_phase`
 5. Sync the stage directory.
 6. Rename it to the phase's name without replacing: the commit point.
 7. Sync the run directory, append ``committed`` to the ledger and sync; refresh ``journal.jsonl``,
-   the copy of the ledger that travels with the run.
+   the copy of the ledger that travels with the run.  The copy is not synced: what a power failure
+   leaves of it, `recover` makes anew from the ledger.
 
 A process killed before 2 leaves nothing; before 6 an attempt that `recover` counts as lost or, if
 the stage is complete, rolls forward; after 6 a committed phase.  ``observe`` is called with a name
@@ -45,7 +46,8 @@ from evalkit.sealing.files import (
     sync,
     write_new_at,
 )
-from evalkit.sealing.ledger import Head, Ledger
+from evalkit.sealing.hash_chain import Head
+from evalkit.sealing.ledger import Ledger
 from evalkit.sealing.phase import JOURNAL, Phase, read_phase
 from evalkit.sealing.places import check_run_id
 from evalkit.sealing.recovery import Recovered, recover
@@ -166,6 +168,7 @@ def commit_phase(
             where=str(run_dir / JOURNAL),
             observe=observe,
             step="journal",
+            durable=False,
         )
         observe("done")
     return Committed(run_dir / phase, envelope, entry.head)

@@ -222,8 +222,9 @@ def write_new_at(
     where: str,
     observe: Callable[[str], None] = silent,
     step: str = "file",
+    durable: bool = True,
 ) -> None:
-    """Make the file ``name`` with mode 0600 and exactly ``data`` in it, on disk."""
+    """Make the file ``name`` with mode 0600 and exactly ``data`` in it, on disk if ``durable``."""
     observe(f"{step}-create")
     try:
         fd = os.open(name, _NEW, 0o600, dir_fd=dir_fd)
@@ -238,8 +239,9 @@ def write_new_at(
         os.fchmod(fd, 0o600)
         observe(f"{step}-write")
         write_all(fd, data)
-        observe(f"{step}-fsync")
-        sync(fd, where)
+        if durable:
+            observe(f"{step}-fsync")
+            sync(fd, where)
         observe(f"{step}-fstat")
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 or found.st_size != len(data):
@@ -261,19 +263,25 @@ def replace_at(
     where: str,
     observe: Callable[[str], None] = silent,
     step: str = "replace",
+    durable: bool = True,
 ) -> None:
-    """Put ``data`` in the place of the file ``name``, all or nothing, mode 0600."""
+    """Put ``data`` in the place of the file ``name``, all or nothing, mode 0600.
+
+    Not ``durable``: after a power failure the file may be the old one, empty, or zeros; that spares waiting
+    for the disk twice, for what can be made again.
+    """
     stage = f".stage.{name}.{secrets.token_hex(8)}"
     try:
-        write_new_at(dir_fd, stage, data, where=where, observe=observe, step=step)
+        write_new_at(dir_fd, stage, data, where=where, observe=observe, step=step, durable=durable)
         observe(f"{step}-rename")
         os.rename(stage, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
     except BaseException:
         if stage in names_in(dir_fd):
             os.unlink(stage, dir_fd=dir_fd)
         raise
-    observe(f"{step}-parent-fsync")
-    sync(dir_fd, where)
+    if durable:
+        observe(f"{step}-parent-fsync")
+        sync(dir_fd, where)
 
 
 @contextmanager

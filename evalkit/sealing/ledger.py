@@ -1,9 +1,8 @@
 """The ledger: what a signer set out to do, in order, so that nothing can be left out later.
 
-One line of canonical JSON for each event.  ``seq`` counts from 0, ``prev`` is the digest of the
-line before (without its newline), and the first ``prev`` is 64 zeros.  A signed `Head` (size and
-digest of the last line) therefore fixes everything before it.  There is one ledger for each signer,
-outside every run folder: a ledger inside a run could not tell of the rival plans beside it.
+One line of canonical JSON for each event, in a hash chain (`evalkit.sealing.hash_chain`), so that a
+signed `Head` fixes everything before it.  There is one ledger for each signer, outside every run
+folder: a ledger inside a run could not tell of the rival plans beside it.
 
 Rules
 1. An event is appended under a lock, in one write, and synced before anybody acts on it.
@@ -27,10 +26,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from evalkit.errors import Binding, BindingError, EvalkitError
-from evalkit.sealing.canonical import CanonicalError, canonical_json, digest, load_canonical
+from evalkit.errors import Binding, EvalkitError
+from evalkit.sealing.canonical import canonical_json, digest
 from evalkit.sealing.files import (
     OTHERS_MAY_ANYTHING,
     OTHERS_MAY_WRITE,
@@ -44,60 +43,26 @@ from evalkit.sealing.files import (
     write_all,
     write_new_at,
 )
+from evalkit.sealing.hash_chain import (
+    EMPTY,
+    GENESIS,
+    MAX_LINE,
+    Chain,
+    Entry,
+    Head,
+    check_covers,
+    parse_line,
+    refuse,
+)
 from evalkit.sealing.places import check_run_id
 
-GENESIS = "sha256:" + "0" * 64
 CLOCK_TOLERANCE = timedelta(seconds=5)
-MAX_LINE = 1024 * 1024
+_READ = 1024 * 1024
 _RESERVED = frozenset(("seq", "prev", "time", "event"))
 _EVENT = re.compile(r"[a-z][a-z0-9.-]{0,63}")
-_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
-_TIME = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{6}Z")
 _STATES = {"attempt": "begun", "intent": "intent", "committed": "committed"} | {
     end: end for end in ("lost", "abandoned")
 }
-
-
-@dataclass(frozen=True)
-class Head:
-    """How many entries there are, and the digest of the last one's line."""
-
-    size: int
-    digest: str
-
-    def record(self) -> dict[str, Any]:
-        return {"size": self.size, "digest": self.digest}
-
-    @classmethod
-    def from_record(cls, record: Any) -> Head:
-        """The head in an attestation; `BindingError` ``run`` where it is malformed."""
-        if (
-            type(record) is not dict
-            or set(record) != {"size", "digest"}
-            or type(record["size"]) is not int
-            or record["size"] < 0
-            or type(record["digest"]) is not str
-            or not _DIGEST.fullmatch(record["digest"])
-        ):
-            _refuse("a ledger head is malformed", "ledger head", "size and digest")
-        return cls(record["size"], record["digest"])
-
-
-EMPTY = Head(0, GENESIS)
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One event as it stands in the ledger; ``digest`` is that of its line."""
-
-    seq: int
-    digest: str
-    record: dict[str, Any]
-
-    @property
-    def head(self) -> Head:
-        """The ledger's head just after this entry."""
-        return Head(self.seq + 1, self.digest)
 
 
 @dataclass(frozen=True)
@@ -117,10 +82,34 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+class _Verified:
+    """What was read and verified of a ledger file, and how the file looked then."""
+
+    def __init__(self) -> None:
+        self.chain = Chain()
+        self.entries: list[Entry] = []
+        self.ends: list[int] = []
+        self.look: tuple[int, ...] = ()
+
+    def add(self, lines: list[bytes]) -> None:
+        self.entries += self.chain.feed(lines)
+        end = self.ends[-1] if self.ends else 0
+        for line in lines:
+            end += len(line) + 1
+            self.ends.append(end)
+
+
+def _look(fd: int) -> tuple[int, ...]:
+    """What of an open file changes when anybody writes to it."""
+    found = os.fstat(fd)
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
 class Ledger:
     """The ledger file at ``path``; it is made (0600, in a 0700 folder) by the first append.
 
-    ``signed`` is the newest head that a signature vouches for, if the caller has one.
+    ``signed`` is the newest head that a signature vouches for, if the caller has one.  What was verified
+    is not read again as long as nobody else has written to the file.
     """
 
     def __init__(
@@ -129,6 +118,7 @@ class Ledger:
         self.path = Path(path)
         self.clock = clock
         self.signed = signed
+        self._verified: _Verified | None = None
 
     def covered_by(self, signed: Head | None) -> Ledger:
         """The same ledger, with a head that must be in it."""
@@ -145,15 +135,11 @@ class Ledger:
         """Count a new attempt at a phase, before anything is known of its outcome; its number."""
         check_run_id(run_id)
         with self._writing() as fd:
-            number = self._next(read_all(fd, os.fstat(fd).st_size), run_id, phase)
+            known = attempts_in((entry.record for entry in self._read(fd).entries), run_id, phase)
+            number = max((attempt.number for attempt in known), default=0) + 1
             fields = fields | {"run_id": run_id, "phase": phase, "attempt": number}
             self._append(fd, "attempt", fields)
             return number
-
-    def _next(self, data: bytes, run_id: str, phase: str) -> int:
-        whole = data[: data.rfind(b"\n") + 1]
-        known = attempts_in(verify_chain(whole), run_id, phase)
-        return max((attempt.number for attempt in known), default=0) + 1
 
     def attempts(self, run_id: str, phase: str) -> tuple[Attempt, ...]:
         """Every attempt at a phase of a run, by number, however it ended."""
@@ -161,31 +147,55 @@ class Ledger:
 
     def entries(self) -> list[Entry]:
         """All entries, the chain verified; a torn last line that no signed head covers is left out."""
-        data = self._whole()
-        records = verify_chain(data, covers=self.signed)
-        return [
-            Entry(record["seq"], digest(line), record)
-            for record, line in zip(records, data.split(b"\n")[:-1], strict=True)
-        ]
+        with self._reading() as fd:
+            return [] if fd is None else list(self._read(fd).entries)
 
     @property
     def head(self) -> Head:
-        """The head of the entries as they stand on disk."""
-        lines = self._whole().split(b"\n")[:-1]
-        return Head(len(lines), digest(lines[-1])) if lines else EMPTY
+        """The head of the entries as they stand on disk, the chain verified."""
+        with self._reading() as fd:
+            return EMPTY if fd is None else self._read(fd).chain.head
 
     def segment(self, from_size: int) -> bytes:
         """The lines from entry number ``from_size`` on, for the copy in a run folder."""
-        lines = self._whole().split(b"\n")[:-1]
-        return b"".join(line + b"\n" for line in lines[from_size:])
+        with self._reading() as fd:
+            if fd is None:
+                return b""
+            ends = [0, *self._read(fd).ends]
+            start = ends[min(from_size, len(ends) - 1)]
+            os.lseek(fd, start, os.SEEK_SET)
+            return read_all(fd, ends[-1] - start)
 
-    def _whole(self) -> bytes:
-        """The complete lines of the file."""
+    def _read(self, fd: int) -> _Verified:
+        """The whole lines of the open and locked file, verified."""
+        look = _look(fd)
+        known = self._verified
+        if known is None or known.look != look:
+            self._verified = None
+            known = _Verified()
+            rest = b""
+            os.lseek(fd, 0, os.SEEK_SET)
+            while part := os.read(fd, _READ):
+                *lines, rest = (rest + part).split(b"\n")
+                known.add(lines)
+                if len(rest) > MAX_LINE:
+                    refuse("a line is too long", f"seq {len(known.entries)}", f"at most {MAX_LINE} bytes")
+            known.look = look
+        if self.signed is not None:
+            check_covers(self.signed, EMPTY, known.entries)
+        self._verified = known
+        return known
+
+    @contextmanager
+    def _reading(self) -> Iterator[int | None]:
+        """The open and locked file, or None where there is none yet."""
         if not os.path.lexists(self.path):
-            return b""
+            if self.signed is not None:
+                check_covers(self.signed, EMPTY, [])
+            yield None
+            return
         with self._open(os.O_RDONLY) as fd, locked(fd):
-            data = read_all(fd, os.fstat(fd).st_size)
-        return data[: data.rfind(b"\n") + 1]
+            yield fd
 
     @contextmanager
     def _open(self, flags: int) -> Iterator[int]:
@@ -199,7 +209,7 @@ class Ledger:
                     dir_fd=parent,
                 )
             except OSError as error:
-                _refuse(f"the ledger cannot be opened ({error.strerror})", where, "a regular file of yours")
+                refuse(f"the ledger cannot be opened ({error.strerror})", where, "a regular file of yours")
             try:
                 found = os.fstat(fd)
                 check_regular(found, binding=Binding.RUN, forbidden_mode=OTHERS_MAY_ANYTHING, where=where)
@@ -214,12 +224,11 @@ class Ledger:
         make_private_directory(self.path.parent)
         with self._open(os.O_RDWR | os.O_APPEND | os.O_CREAT) as fd, locked(fd):
             self._quarantine(fd)
-            os.lseek(fd, 0, os.SEEK_SET)
             yield fd
 
     def _append(self, fd: int, event: str, fields: dict[str, Any]) -> Entry:
         last = _last_line(fd)
-        before = _parse(last, "the last line") if last else None
+        before = parse_line(last, "the last line") if last else None
         seq = 0 if before is None else before["seq"] + 1
         record = fields | {
             "event": event,
@@ -228,6 +237,8 @@ class Ledger:
             "time": self._time(before),
         }
         line = canonical_json(record, max_bytes=MAX_LINE)
+        known = self._verified
+        untouched = known is not None and known.look == _look(fd)
         try:
             write_all(fd, line + b"\n")
         except OSError as error:
@@ -238,6 +249,9 @@ class Ledger:
                 do="make room; the torn line is set aside by the next append",
             ) from error
         sync(fd, str(self.path))
+        if known is not None and untouched:
+            known.add([line])
+            known.look = _look(fd)
         return Entry(seq, digest(line), record)
 
     def _time(self, before: dict[str, Any] | None) -> str:
@@ -257,70 +271,23 @@ class Ledger:
 
     def _quarantine(self, fd: int) -> None:
         """Set a torn last line aside and say so in the ledger (rule 2)."""
+        if self.signed is not None:
+            self._read(fd)
         size = os.fstat(fd).st_size
         end = _whole_size(fd, size)
-        if self.signed is not None or end != size:
-            data = read_all(fd, size) if os.lseek(fd, 0, os.SEEK_SET) == 0 else b""
-            if self.signed is not None:
-                verify_chain(data[:end], covers=self.signed)
-            if end == size:
-                return
-            torn = data[end:]
-            with directory(self.path.parent, binding=Binding.RUN) as parent:
-                taken = set(names_in(parent))
-                name = next(
-                    name for n in range(len(taken) + 1) if (name := f"{self.path.name}.torn-{n}") not in taken
-                )
-                write_new_at(parent, name, torn, where=str(self.path.with_name(name)))
-                sync(parent, str(self.path.parent))
-            os.ftruncate(fd, end)
-            sync(fd, str(self.path))
-            self._append(fd, "torn", {"bytes": len(torn), "digest": digest(torn), "file": name})
-
-
-def verify_chain(
-    data: bytes,
-    *,
-    start_prev: str = GENESIS,
-    start_seq: int = 0,
-    covers: Head | None = None,
-) -> list[dict[str, Any]]:
-    """The records of a whole chain or of a segment of it, each checked against the one before.
-
-    ``covers`` is a signed head: the entry that it names must be in ``data`` (or be the one just
-    before it), so that a tail that was cut off shows.  Raises `BindingError` ``run`` naming the seq.
-    """
-    if data and not data.endswith(b"\n"):
-        _refuse("the last line is torn", "the end of the ledger", "a newline after every entry")
-    prev, seq = start_prev, start_seq
-    records: list[dict[str, Any]] = []
-    time = ""
-    covered = covers is None or (covers.size == start_seq and covers.digest == start_prev)
-    for line in data.split(b"\n")[:-1]:
-        record = _parse(line, f"seq {seq}")
-        if record["seq"] != seq or record["prev"] != prev:
-            _refuse(
-                "the chain breaks: an entry was changed, removed, added or moved here or just before",
-                f"seq {seq}",
-                f"seq {seq} after {prev}",
+        if end == size:
+            return
+        torn = os.pread(fd, size - end, end)
+        with directory(self.path.parent, binding=Binding.RUN) as parent:
+            taken = set(names_in(parent))
+            name = next(
+                name for n in range(len(taken) + 1) if (name := f"{self.path.name}.torn-{n}") not in taken
             )
-        if "time" in record:
-            if type(record["time"]) is not str or not _TIME.fullmatch(record["time"]):
-                _refuse("an entry's time is malformed", f"seq {seq}", "UTC with microseconds")
-            if record["time"] < time:
-                _refuse("time runs backwards in the ledger", f"seq {seq}", f"a time from {time} on")
-            time = record["time"]
-        prev, seq = digest(line), seq + 1
-        records.append(record)
-        covered = covered or (covers is not None and covers.size == seq and covers.digest == prev)
-    if not covered:
-        assert covers is not None
-        _refuse(
-            "the ledger does not contain the entry that a signature vouches for",
-            f"seq {covers.size - 1} of {seq} entries",
-            f"entry {covers.digest}",
-        )
-    return records
+            write_new_at(parent, name, torn, where=str(self.path.with_name(name)))
+            sync(parent, str(self.path.parent))
+        os.ftruncate(fd, end)
+        sync(fd, str(self.path))
+        self._append(fd, "torn", {"bytes": len(torn), "digest": digest(torn), "file": name})
 
 
 def attempts_in(records: Iterable[dict[str, Any]], run_id: str, phase: str) -> tuple[Attempt, ...]:
@@ -334,21 +301,6 @@ def attempts_in(records: Iterable[dict[str, Any]], run_id: str, phase: str) -> t
             document = record.get("document") or (known.document if known else None)
             found[number] = Attempt(number, state, document)
     return tuple(found[number] for number in sorted(found))
-
-
-def _parse(line: bytes, where: str) -> dict[str, Any]:
-    try:
-        record = load_canonical(line, max_bytes=MAX_LINE)
-    except CanonicalError as error:
-        _refuse(f"an entry does not parse: {error.what}", where, error.expected)
-    if (
-        type(record) is not dict
-        or type(record.get("seq")) is not int
-        or type(record.get("prev")) is not str
-        or type(record.get("event")) is not str
-    ):
-        _refuse("an entry has no seq, prev or event", where, "an object with seq, prev and event")
-    return record
 
 
 def _whole_size(fd: int, size: int) -> int:
@@ -373,13 +325,3 @@ def _last_line(fd: int) -> bytes:
 
 def _time_text(moment: datetime) -> str:
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
-
-
-def _refuse(what: str, where: str, expected: str) -> NoReturn:
-    raise BindingError(
-        Binding.RUN,
-        what,
-        where=where,
-        expected=expected,
-        do="restore the ledger from a copy; do not edit it",
-    )

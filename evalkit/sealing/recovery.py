@@ -40,7 +40,8 @@ from evalkit.sealing.files import (
     replace_at,
     sync,
 )
-from evalkit.sealing.ledger import EMPTY, Attempt, Entry, Head, Ledger, attempts_in
+from evalkit.sealing.hash_chain import EMPTY, Entry, Head
+from evalkit.sealing.ledger import Attempt, Ledger, attempts_in
 from evalkit.sealing.phase import JOURNAL, Phase, is_directory, read_pair
 from evalkit.sealing.rename import rename_new
 from evalkit.sealing.trust import Trust
@@ -137,19 +138,21 @@ def recover(
             os.unlink(name, dir_fd=run_fd)
         segment = covered.segment(segment_from)
         if done or leftovers or JOURNAL not in names or _lags(run_fd, segment, run_dir, run_id):
-            replace_at(run_fd, JOURNAL, segment, where=str(run_dir / JOURNAL))
+            replace_at(run_fd, JOURNAL, segment, where=str(run_dir / JOURNAL), durable=False)
     return done
 
 
 def _lags(run_fd: int, segment: bytes, run_dir: Path, run_id: str) -> bool:
-    """Was the last step of a commit left out, so that the run's journal lacks its ``committed`` line?
+    """Did the last step of a commit not reach the disk, so that the run's journal lacks some of the ledger?
 
-    The journal is made anew only where it is the beginning of the ledger's segment: what somebody wrote
-    into it is never covered up.
+    The journal is made anew only where it is the beginning of the ledger's segment (a power failure may
+    have filled the rest with zeros): what somebody wrote into it is never covered up.
     """
     copy = read_at(run_fd, JOURNAL, where=str(run_dir / JOURNAL), binding=Binding.RUN, max_bytes=MAX_BYTES)
-    if not copy.endswith(b"\n") or not segment.startswith(copy):
+    if not segment.startswith(copy.rstrip(b"\0")):
         return False
+    if not copy.endswith(b"\n"):
+        return True
     return any(
         (record["event"], record.get("run_id")) == ("committed", run_id)
         for record in map(load_canonical, segment[len(copy) :].splitlines())

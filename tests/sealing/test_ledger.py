@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from evalkit.errors import Binding, BindingError, EvalkitError
 from evalkit.sealing import Head, Ledger, canonical_json, digest, verify_chain
-from evalkit.sealing.ledger import EMPTY, GENESIS, Attempt
+from evalkit.sealing.hash_chain import EMPTY, GENESIS
+from evalkit.sealing.ledger import Attempt
 
 
 @pytest.fixture

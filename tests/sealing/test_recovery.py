@@ -371,6 +371,28 @@ def test_a_missing_or_stale_journal_is_written_again(world: World) -> None:
     assert names(world.run_dir) == ["ex-ante", "journal.jsonl"]
 
 
+@pytest.mark.parametrize("left", [b"", b"half", b"line", b"zeros"])
+def test_a_journal_that_a_power_failure_cut_is_written_again(world: World, left: bytes) -> None:
+    """The copy is renamed into place without being synced: empty, cut or zeros is what may be left of it."""
+    world.commit()
+    journal = world.run_dir / "journal.jsonl"
+    before = journal.read_bytes()
+    line = before.find(b"\n") + 1
+    cut = {b"": b"", b"half": before[:-7], b"line": before[:line], b"zeros": before[:100] + bytes(400)}[left]
+    journal.write_bytes(cut)
+    assert world.recover() == []
+    assert journal.read_bytes() == before
+
+
+def test_a_journal_that_somebody_wrote_is_not_covered_up(world: World) -> None:
+    world.commit()
+    journal = world.run_dir / "journal.jsonl"
+    for changed in (b"{}\n", journal.read_bytes() + b"{}\n", b"x", bytes(3) + b"x"):
+        journal.write_bytes(changed)
+        world.recover()
+        assert journal.read_bytes() == changed
+
+
 def test_recovery_records_the_envelope_it_found(complete_stage: World) -> None:
     complete_stage.recover()
     entry = complete_stage.ledger.entries()[-1].record
