@@ -11,10 +11,10 @@ wrong, to say what and where.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from operator import eq, le
+from operator import itemgetter
 from typing import Any, NamedTuple, NoReturn
 
 from evalkit.errors import Binding, BindingError
@@ -22,7 +22,7 @@ from evalkit.sealing.canonical import CanonicalError, canonical_values, digest, 
 
 GENESIS = "sha256:" + "0" * 64
 MAX_LINE = 1024 * 1024
-_BATCH = 1024
+BATCH = 1024
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _TIME_PATTERN = r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{6}Z"
 _TIME = re.compile(_TIME_PATTERN, re.ASCII)
@@ -79,15 +79,14 @@ class Chain:
         self.head = start
         self.time = ""
 
-    def feed(self, lines: Sequence[bytes]) -> list[Entry]:
-        """The entries of the next lines (without newlines).
+    def feed(self, lines: list[bytes]) -> tuple[list[str], list[dict[str, Any]]]:
+        """(digests, records) of the next lines (without newlines).
 
         Raises `BindingError` ``run`` naming the seq of the first line that is wrong.
         """
-        found = self._together(lines)
-        return found if found is not None else [self._one(line) for line in lines]
+        return self._together(lines) or self._one_by_one(lines)
 
-    def _together(self, lines: Sequence[bytes]) -> list[Entry] | None:
+    def _together(self, lines: list[bytes]) -> tuple[list[str], list[dict[str, Any]]] | None:
         """The same, or None where a line may be wrong."""
         records = canonical_values(lines, max_bytes=MAX_LINE)
         if not records:
@@ -95,17 +94,14 @@ class Chain:
         digests = ["sha256:" + sha256(line).hexdigest() for line in lines]
         size = self.head.size
         try:
-            seqs = [record["seq"] for record in records]
-            prevs = [record["prev"] for record in records]
-            events = [record["event"] for record in records]
+            seqs, prevs, events = (list(map(itemgetter(name), records)) for name in ("seq", "prev", "event"))
             times = [record["time"] for record in records if "time" in record]
         except (KeyError, TypeError):
             return None
         if (
             not _INT.issuperset(map(type, seqs))
             or seqs != list(range(size, size + len(seqs)))
-            or prevs[0] != self.head.digest
-            or not all(map(eq, prevs[1:], digests))
+            or prevs != [self.head.digest, *digests[:-1]]
             or not _STR.issuperset(map(type, events))
             or not _STR.issuperset(map(type, times))
         ):
@@ -113,11 +109,15 @@ class Chain:
         if times:
             if {_TIME_LENGTH} != set(map(len, times)) or not _TIMES.fullmatch("".join(times)):
                 return None
-            if times[0] < self.time or not all(map(le, times, times[1:])):
+            if times[0] < self.time or times != sorted(times):
                 return None
             self.time = times[-1]
         self.head = Head(size + len(seqs), digests[-1])
-        return list(map(Entry, seqs, digests, records))
+        return digests, records
+
+    def _one_by_one(self, lines: list[bytes]) -> tuple[list[str], list[dict[str, Any]]]:
+        entries = [self._one(line) for line in lines]
+        return [entry.digest for entry in entries], [entry.record for entry in entries]
 
     def _one(self, line: bytes) -> Entry:
         seq = self.head.size
@@ -155,27 +155,28 @@ def verify_chain(
         refuse("the last line is torn", "the end of the ledger", "a newline after every entry")
     start = Head(start_seq, start_prev)
     chain = Chain(start)
-    entries = [entry for lines in _batches(data.split(b"\n")[:-1]) for entry in chain.feed(lines)]
+    digests: list[str] = []
+    records: list[dict[str, Any]] = []
+    lines = data.split(b"\n")[:-1]
+    for at in range(0, len(lines), BATCH):
+        more = chain.feed(lines[at : at + BATCH])
+        digests += more[0]
+        records += more[1]
     if covers is not None:
-        check_covers(covers, start, entries)
-    return [entry.record for entry in entries]
+        check_covers(covers, start, digests)
+    return records
 
 
-def check_covers(signed: Head, start: Head, entries: Sequence[Entry]) -> None:
-    """Refuse entries (after ``start``) in which the one that a signature vouches for is not."""
+def check_covers(signed: Head, start: Head, digests: Sequence[str]) -> None:
+    """Refuse lines (of these digests, after ``start``) without the one that a signature vouches for."""
     at = signed.size - start.size
-    found = start if at == 0 else entries[at - 1].head if 0 < at <= len(entries) else None
-    if found != signed:
+    found = start.digest if at == 0 else digests[at - 1] if 0 < at <= len(digests) else None
+    if found != signed.digest:
         refuse(
             "the ledger does not contain the entry that a signature vouches for",
-            f"seq {signed.size - 1} of {start.size + len(entries)} entries",
+            f"seq {signed.size - 1} of {start.size + len(digests)} entries",
             f"entry {signed.digest}",
         )
-
-
-def _batches(lines: list[bytes]) -> Iterator[list[bytes]]:
-    for start in range(0, len(lines), _BATCH):
-        yield lines[start : start + _BATCH]
 
 
 def parse_line(line: bytes, where: str) -> dict[str, Any]:

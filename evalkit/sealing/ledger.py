@@ -87,12 +87,15 @@ class _Verified:
 
     def __init__(self) -> None:
         self.chain = Chain()
-        self.entries: list[Entry] = []
+        self.digests: list[str] = []
+        self.records: list[dict[str, Any]] = []
         self.ends: list[int] = []
         self.look: tuple[int, ...] = ()
 
     def add(self, lines: list[bytes]) -> None:
-        self.entries += self.chain.feed(lines)
+        digests, records = self.chain.feed(lines)
+        self.digests += digests
+        self.records += records
         end = self.ends[-1] if self.ends else 0
         for line in lines:
             end += len(line) + 1
@@ -135,7 +138,7 @@ class Ledger:
         """Count a new attempt at a phase, before anything is known of its outcome; its number."""
         check_run_id(run_id)
         with self._writing() as fd:
-            known = attempts_in((entry.record for entry in self._read(fd).entries), run_id, phase)
+            known = attempts_in(self._read(fd).records, run_id, phase)
             number = max((attempt.number for attempt in known), default=0) + 1
             fields = fields | {"run_id": run_id, "phase": phase, "attempt": number}
             self._append(fd, "attempt", fields)
@@ -143,12 +146,16 @@ class Ledger:
 
     def attempts(self, run_id: str, phase: str) -> tuple[Attempt, ...]:
         """Every attempt at a phase of a run, by number, however it ended."""
-        return attempts_in((entry.record for entry in self.entries()), run_id, phase)
+        with self._reading() as fd:
+            return () if fd is None else attempts_in(self._read(fd).records, run_id, phase)
 
     def entries(self) -> list[Entry]:
         """All entries, the chain verified; a torn last line that no signed head covers is left out."""
         with self._reading() as fd:
-            return [] if fd is None else list(self._read(fd).entries)
+            if fd is None:
+                return []
+            known = self._read(fd)
+            return list(map(Entry, range(len(known.records)), known.digests, known.records))
 
     @property
     def head(self) -> Head:
@@ -179,10 +186,10 @@ class Ledger:
                 *lines, rest = (rest + part).split(b"\n")
                 known.add(lines)
                 if len(rest) > MAX_LINE:
-                    refuse("a line is too long", f"seq {len(known.entries)}", f"at most {MAX_LINE} bytes")
+                    refuse("a line is too long", f"seq {len(known.records)}", f"at most {MAX_LINE} bytes")
             known.look = look
         if self.signed is not None:
-            check_covers(self.signed, EMPTY, known.entries)
+            check_covers(self.signed, EMPTY, known.digests)
         self._verified = known
         return known
 
