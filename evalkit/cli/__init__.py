@@ -19,6 +19,7 @@ COMMANDS = {
     "decisions": ("decisions", "decisions", "Sealed decisions: import, precommit, evaluate, reveal, export."),
     "demo": ("demo", "demo", "Evaluate two real pairs of cases end to end, and report."),
     "keys": ("keys", "keys", "Make and show signing keys."),
+    "ledger": ("ledger", "ledger", "Check the ledgers of plans and attempts."),
     "notebooks": ("notebooks", "notebooks", "List, inspect and run the notebooks that come with evalkit."),
     "report": ("notebooks", "report", "Write the HTML report of a run."),
     "verify": ("verify", "verify", "Check a run with your own trust file, and nothing else."),

@@ -7,22 +7,45 @@ from pathlib import Path
 import click
 
 from evalkit.cli.options import json_option, print_json, run_argument, trust_option
+from evalkit.errors import BindingError, EvalkitError
+from evalkit.offline import no_network
 
 
 @click.command()
 @run_argument
 @trust_option
+@click.option(
+    "--offline", is_flag=True, help="Refuse any use of the network, which verify does not need anyway."
+)
 @json_option
-def verify(run: Path, trust: Path | None, as_json: bool) -> None:
-    """Verify the run folder RUN with your own trust file.
+def verify(run: Path, trust: Path | None, offline: bool, as_json: bool) -> None:
+    """Verify the run folder RUN with your own trust file, and nothing else.
 
     Prints the trust file used and its digest, then what is proven, what is declared policy and what is not
-    proven.  Exits with 10 to 19 where a binding fails: one code a kind of binding.
+    proven.  Exits with 10 to 20 where a binding fails: one code a kind of binding.  With --json a failure is
+    an object as well: verified is false, and failure says which binding, what, where and what to do.
     """
     from evalkit.decisions import verify_run
 
-    report = verify_run(run, trust=trust)
+    try:
+        with no_network(offline):
+            report = verify_run(run, trust=trust)
+    except EvalkitError as error:
+        if as_json:
+            print_json({"verified": False, "failure": _failure(error)})
+        raise
     if as_json:
-        print_json(report.summary())
+        print_json({"verified": True, **report.summary()})
     else:
         click.echo(str(report))
+
+
+def _failure(error: EvalkitError) -> dict[str, str | int | None]:
+    return {
+        "binding": error.binding.value if isinstance(error, BindingError) else None,
+        "exit_code": error.exit_code,
+        "what": error.what,
+        "where": error.where,
+        "expected": error.expected,
+        "do": error.do,
+    }

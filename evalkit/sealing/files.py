@@ -143,17 +143,17 @@ def names_in(dir_fd: int) -> list[str]:
     return os.listdir(dir_fd)
 
 
-def read_at(
+@contextmanager
+def open_regular(
     dir_fd: int,
     name: str,
     *,
     where: str,
     binding: Binding | None,
-    max_bytes: int,
-    forbidden_mode: int = OTHERS_MAY_WRITE,
+    forbidden_mode: int = 0,
     owner: Owner = "us",
-) -> bytes:
-    """The bytes of a regular file, by default of ours, in an open directory."""
+) -> Iterator[int]:
+    """An open descriptor, for reading, of a regular file, by default of ours, in an open directory."""
     try:
         fd = os.open(name, _READ, dir_fd=dir_fd)
     except FileNotFoundError:
@@ -169,19 +169,36 @@ def read_at(
             do="remove the link, or check who may read the file",
         ) from None
     try:
-        found = os.fstat(fd)
-        check_regular(found, binding=binding, forbidden_mode=forbidden_mode, where=where, owner=owner)
-        if found.st_size > max_bytes:
+        check_regular(os.fstat(fd), binding=binding, forbidden_mode=forbidden_mode, where=where, owner=owner)
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def read_at(
+    dir_fd: int,
+    name: str,
+    *,
+    where: str,
+    binding: Binding | None,
+    max_bytes: int,
+    forbidden_mode: int = OTHERS_MAY_WRITE,
+    owner: Owner = "us",
+) -> bytes:
+    """The bytes of a regular file, by default of ours, in an open directory."""
+    with open_regular(
+        dir_fd, name, where=where, binding=binding, forbidden_mode=forbidden_mode, owner=owner
+    ) as fd:
+        size = os.fstat(fd).st_size
+        if size > max_bytes:
             raise fault(
                 binding,
-                f"this file has {found.st_size} bytes",
+                f"this file has {size} bytes",
                 where=where,
                 expected=f"at most {max_bytes}",
                 do="check that it is the right file",
             )
-        return read_all(fd, found.st_size)
-    finally:
-        os.close(fd)
+        return read_all(fd, size)
 
 
 def read_all(fd: int, size: int) -> bytes:

@@ -63,7 +63,7 @@ def reveal_steps(evaluated_once: World, tmp_path_factory: pytest.TempPathFactory
     return steps_of(revealing(evaluated_once.copy(tmp_path_factory.mktemp("steps") / "w")))
 
 
-EXPECTED = 24
+EXPECTED = 22
 
 
 def test_the_steps_are_those_that_this_file_counts(
