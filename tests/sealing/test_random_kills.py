@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import select
-import signal
-import statistics
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -18,43 +13,10 @@ import pytest
 from evalkit.sealing import canonical_json, digest
 
 from .crashes import settle, worlds
+from .killing import killed_after, usual
 
 KILLS = 1000
 KILLED_AGAIN = 0.25  # of the trials
-
-
-def killed_after(act: Callable[[], Any], seconds: float) -> float | None:
-    """Run ``act`` in a child and kill it that many seconds after it began.
-
-    None where the kill met it at work, else how long it took until it was done.
-    """
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            os.write(writing, b"begin")
-            act()
-            os.write(writing, b"end")
-            signal.pause()
-        finally:
-            os._exit(1)
-    os.close(writing)
-    try:
-        assert os.read(reading, 5) == b"begin"
-        begin = time.perf_counter()
-        select.select([reading], [], [], seconds)
-        took = time.perf_counter() - begin
-        os.kill(pid, signal.SIGKILL)
-        _, status = os.waitpid(pid, 0)
-        assert os.WIFSIGNALED(status), "it failed of itself: see its output"
-        return took if os.read(reading, 3) == b"end" else None
-    finally:
-        os.close(reading)
-
-
-def usual(act: Callable[[], Callable[[], Any]]) -> float:
-    """How long what ``act`` prepares usually takes in a child, seconds."""
-    return statistics.median(killed_after(act(), 60) or 60 for _ in range(9))
 
 
 def campaign(root: Path, signer: Any, kills: int) -> tuple[Counter[str], Counter[str]]:

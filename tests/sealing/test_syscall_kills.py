@@ -14,8 +14,8 @@ from evalkit.sealing import TargetExists, commit_directory
 
 from .conftest import World, names
 from .crashes import settle, whole, worlds
+from .killing import calls_until_killed, why_not
 from .test_commit import killed
-from .tracing import calls_until_killed, why_not
 
 pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not() or "-")
 

@@ -1,19 +1,57 @@
-"""A forked child that is killed at exactly one of its system calls, by ptrace(2).
+"""A forked child that is killed (SIGKILL): at a moment, or at exactly one of its system calls.
 
-A timer hits where a process spends its time; this hits every place, also those that last a
-microsecond.  The child stops at the entry of each system call; there SIGKILL ends it before the
-kernel carries the call out.
+A timer (`killed_after`) hits where a process spends its time.  ptrace(2) (`calls_until_killed`) hits
+every place, also those that last a microsecond: the child stops at the entry of each system call, and
+dies there before the kernel carries the call out.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import select
 import signal
+import statistics
 import sys
+import time
 from collections.abc import Callable
 from functools import cache
 from typing import Any
+
+
+def killed_after(act: Callable[[], Any], seconds: float) -> float | None:
+    """Run ``act`` in a child and kill it that many seconds after it began.
+
+    None where the kill met it at work, else how long it took until it was done.
+    """
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.write(writing, b"begin")
+            act()
+            os.write(writing, b"end")
+            signal.pause()
+        finally:
+            os._exit(1)
+    os.close(writing)
+    try:
+        assert os.read(reading, 5) == b"begin"
+        begin = time.perf_counter()
+        select.select([reading], [], [], seconds)
+        took = time.perf_counter() - begin
+        os.kill(pid, signal.SIGKILL)
+        _, status = os.waitpid(pid, 0)
+        assert os.WIFSIGNALED(status), "it failed of itself: see its output"
+        return took if os.read(reading, 3) == b"end" else None
+    finally:
+        os.close(reading)
+
+
+def usual(act: Callable[[], Callable[[], Any]], times: int = 9) -> float:
+    """How long what ``act`` prepares usually takes in a child, seconds."""
+    return statistics.median(killed_after(act(), 60) or 60 for _ in range(times))
+
 
 # linux/ptrace.h
 _TRACEME, _SYSCALL, _SETOPTIONS = 0, 24, 0x4200
