@@ -38,12 +38,14 @@ from evalkit.sealing.files import (
     OTHERS_MAY_ANYTHING,
     check_regular,
     directory,
+    disk,
     exists,
     locked,
     names_in,
     replace_at,
     silent,
     sync,
+    unconfirmed_removed,
     write_new_at,
 )
 from evalkit.sealing.hash_chain import Head
@@ -136,8 +138,12 @@ def commit_phase(
         verified.check_subject(document)
         stage = f"{shape.stage_prefix}{secrets.token_hex(8)}"
         observe("stage-mkdir")
-        os.mkdir(stage, 0o700, dir_fd=run_fd)
-        with directory(stage, binding=Binding.RUN, dir_fd=run_fd, where=str(run_dir / stage)) as stage_fd:
+        with disk("the stage folder could not be made", where):
+            os.mkdir(stage, 0o700, dir_fd=run_fd)
+        with (
+            unconfirmed_removed(run_fd, stage),
+            directory(stage, binding=Binding.RUN, dir_fd=run_fd, where=str(run_dir / stage)) as stage_fd,
+        ):
             os.fchmod(stage_fd, 0o700)
             for name, data, step in (
                 (file_name, document, "document"),
@@ -234,7 +240,8 @@ def commit_directory(target: Path, build: Callable[[Path], None], *, observe: Ob
                 shutil.rmtree(target.parent / name)
         stage = f"{prefix}{secrets.token_hex(8)}"
         observe("stage-mkdir")
-        os.mkdir(stage, 0o700, dir_fd=parent_fd)
+        with disk("the stage folder could not be made", str(target)):
+            os.mkdir(stage, 0o700, dir_fd=parent_fd)
         try:
             observe("build")
             build(target.parent / stage)

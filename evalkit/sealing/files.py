@@ -16,6 +16,7 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
+import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -231,6 +232,33 @@ def sync(fd: int, where: str) -> None:
         ) from error
 
 
+@contextmanager
+def unconfirmed_removed(dir_fd: int, name: str) -> Iterator[None]:
+    """Remove the folder ``name`` where the disk did not take what was written into it.
+
+    Whoever finds it later reads it from memory, whole, and could only try the fsync again (rule 4).
+    """
+    try:
+        yield
+    except EvalkitError:
+        shutil.rmtree(name, ignore_errors=True, dir_fd=dir_fd)
+        raise
+
+
+@contextmanager
+def disk(what: str, where: str) -> Iterator[None]:
+    """Turn what the disk refuses (full, broken) into an error that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise EvalkitError(
+            f"{what} ({error.strerror})",
+            where=where,
+            expected="room on the disk, and a disk without errors",
+            do="check the disk and its free space, then let evalkit recover the run",
+        ) from error
+
+
 def write_new_at(
     dir_fd: int,
     name: str,
@@ -253,9 +281,10 @@ def write_new_at(
             do="choose another path, or move that file away yourself",
         ) from None
     try:
-        os.fchmod(fd, 0o600)
         observe(f"{step}-write")
-        write_all(fd, data)
+        with disk("this file could not be written", where):
+            os.fchmod(fd, 0o600)
+            write_all(fd, data)
         if durable:
             observe(f"{step}-fsync")
             sync(fd, where)
@@ -291,7 +320,8 @@ def replace_at(
     try:
         write_new_at(dir_fd, stage, data, where=where, observe=observe, step=step, durable=durable)
         observe(f"{step}-rename")
-        os.rename(stage, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+        with disk("this file could not be put in its place", where):
+            os.rename(stage, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
     except BaseException:
         if stage in names_in(dir_fd):
             os.unlink(stage, dir_fd=dir_fd)

@@ -33,12 +33,14 @@ from evalkit.sealing.envelope import MAX_ENVELOPE, Verified, verify
 from evalkit.sealing.files import (
     OTHERS_MAY_ANYTHING,
     directory,
+    disk,
     exists,
     locked,
     names_in,
     read_at,
     replace_at,
     sync,
+    unconfirmed_removed,
 )
 from evalkit.sealing.hash_chain import EMPTY, Entry, Head
 from evalkit.sealing.ledger import Attempt, Ledger, attempts_in
@@ -311,7 +313,10 @@ def _carry_out(run_fd: int, plan: _Plan, ledger: Ledger, run_dir: Path, run_id: 
 def _roll_forward(run_fd: int, pair: _Pair, shape: Phase, run_dir: Path) -> None:
     """Finish steps 4 to 6 of the commit.  The files are synced: the crash may have come before."""
     where = str(run_dir / pair.name)
-    with directory(pair.name, binding=Binding.RUN, dir_fd=run_fd, where=where) as fd:
+    with (
+        unconfirmed_removed(run_fd, pair.name),
+        directory(pair.name, binding=Binding.RUN, dir_fd=run_fd, where=where) as fd,
+    ):
         for file in (shape.file_name, shape.envelope_name):
             file_fd = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
             try:
@@ -323,10 +328,11 @@ def _roll_forward(run_fd: int, pair: _Pair, shape: Phase, run_dir: Path) -> None
 
 
 def _delete(run_fd: int, name: str, where: str) -> None:
-    with directory(name, binding=Binding.RUN, dir_fd=run_fd, where=where) as fd:
-        for file in names_in(fd):
-            os.unlink(file, dir_fd=fd)
-    os.rmdir(name, dir_fd=run_fd)
+    with disk("what a crash left could not be removed", where):
+        with directory(name, binding=Binding.RUN, dir_fd=run_fd, where=where) as fd:
+            for file in names_in(fd):
+                os.unlink(file, dir_fd=fd)
+        os.rmdir(name, dir_fd=run_fd)
     sync(run_fd, where)
 
 

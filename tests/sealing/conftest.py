@@ -135,18 +135,22 @@ def as_another_user() -> Callable[[Callable[[Path], None]], None]:
     return run
 
 
-@pytest.fixture
-def world(tmp_path: Path, make_signer: Callable[..., Any]) -> World:
-    signer = make_signer()
+def make_world(root: Path, signer: Signer) -> World:
+    """A world of its own below ``root``, in which ``signer`` may sign every phase."""
     key = TrustedKey.of(signer.public_key, predicate_types=tuple(PREDICATES.values()))
     clock = Clock()
-    run_dir = tmp_path / "runs" / "r1"
+    run_dir = root / "runs" / "r1"
     run_dir.mkdir(parents=True)
     run_dir.chmod(0o700)
     return World(
         signer=signer,
-        trust=Trust(tmp_path / "trust.json", "sha256:" + "0" * 64, (key,)),
-        ledger=Ledger(tmp_path / "state" / "ledger.jsonl", clock=clock),
+        trust=Trust(root / "trust.json", "sha256:" + "0" * 64, (key,)),
+        ledger=Ledger(root / "state" / "ledger.jsonl", clock=clock),
         clock=clock,
         run_dir=run_dir,
     )
+
+
+@pytest.fixture
+def world(tmp_path: Path, make_signer: Callable[..., Any]) -> World:
+    return make_world(tmp_path, make_signer())

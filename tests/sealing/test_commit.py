@@ -352,7 +352,8 @@ def test_killed_in_recovery_after_a_kill(world: World, step: str, monkeypatch: p
 
 
 def test_sixteen_racing_committers_have_one_winner(world: World) -> None:
-    children = []
+    """All at once, each with an attempt of its own: one pair, fifteen clear refusals, sixteen counted."""
+    children: dict[int, int] = {}
     ready, go = os.pipe()
     for number in range(16):
         pid = os.fork()
@@ -364,19 +365,25 @@ def test_sixteen_racing_committers_have_one_winner(world: World) -> None:
                 attempt = world.ledger.begin_attempt(RUN_ID, "ex-ante")
                 world.commit(attempt=attempt, document=canonical_json({"by": number}))
                 code = 0
-            except TargetExists:
-                code = 1
+            except TargetExists as refusal:
+                code = 1 if refusal.where == str(world.run_dir / "ex-ante") and refusal.do else 3
             finally:
                 os._exit(code)
-        children.append(pid)
+        children[pid] = number
     os.close(ready)
     os.close(go)
-    codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]
-    assert sorted(codes) == [0] + [1] * 15
+    codes = {number: os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid, number in children.items()}
+    assert sorted(codes.values()) == [0] + [1] * 15
+    (winner,) = (number for number, code in codes.items() if code == 0)
     whole(world)
-    states = [state for _, state in world.states()]
-    assert len(states) == 16
-    assert states.count("committed") == 1
+    document, _ = read_phase(world.run_dir, "ex-ante", "run.json")
+    assert document == canonical_json({"by": winner}), "who was told that it won is who is there"
+    # The losers left no intent behind that anybody would have to settle.
+    states = world.states()
+    assert [number for number, _ in states] == list(range(1, 17))
+    assert sorted(state for _, state in states) == ["begun"] * 15 + ["committed"]
+    events = [entry.record["event"] for entry in world.ledger.entries()]
+    assert sorted(events) == ["attempt"] * 16 + ["committed", "intent"]
     assert world.recover() == []
 
 

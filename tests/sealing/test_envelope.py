@@ -30,7 +30,7 @@ from evalkit.sealing import (
     sign,
     verify,
 )
-from evalkit.sealing.envelope import PAYLOAD_TYPE, STATEMENT_TYPE, _holds
+from evalkit.sealing.envelope import PAYLOAD_TYPE, STATEMENT_TYPE
 from evalkit.sealing.keys import SMALL_ORDER
 
 EX_ANTE = PREDICATES["decisions/ex-ante"]
@@ -97,52 +97,7 @@ def trust(signer: Any) -> Trust:
     return trusting(pinned(signer))
 
 
-# --- vectors and interoperation ------------------------------------------------------------------
-
-
-def test_dsse_vectors(shared_data: Path) -> None:
-    vectors = json.loads((shared_data / "sealing/evalkit_own/dsse_ed25519_cases.json").read_text())
-    kind = "https://evalkit.dev/ex-ante-score/v1"
-    key = TrustedKey.of(bytes.fromhex(vectors["pinned"]["public_raw_hex"]), predicate_types=(kind,))
-    assert key.key_id == vectors["pinned"]["keyid"]
-    authority = {"signed by an unpinned key"}
-    for case in vectors["cases"]:
-        envelope = canonical_json(case["envelope"])
-        if case["accept"]:
-            verified = check(envelope, trusting(key), predicate_type=kind)
-            assert pae(PAYLOAD_TYPE, verified.payload) == bytes.fromhex(vectors["pae_hex"])
-            assert verified.predicate["part_b_released"] is False
-        else:
-            binding = Binding.AUTHORITY if case["name"] in authority else Binding.ATTESTATION
-            refused(envelope, trusting(key), binding, predicate_type=kind)
-    assert len(vectors["cases"]) == 16
-
-
-def test_wycheproof_ed25519(shared_data: Path) -> None:
-    """The primitive below: malleable, truncated and foreign signatures are refused."""
-    vectors = json.loads((shared_data / "sealing/ed25519/wycheproof_ed25519_test.json").read_text())
-    count = 0
-    for group in vectors["testGroups"]:
-        public = bytes.fromhex(group["publicKey"]["pk"])
-        for case in group["tests"]:
-            held = _holds(public, bytes.fromhex(case["sig"]), bytes.fromhex(case["msg"]))
-            assert held == (case["result"] == "valid"), case["comment"]
-            count += 1
-    assert count > 140
-
-
-def test_dsse_specification_pae(shared_data: Path) -> None:
-    vector = json.loads((shared_data / "sealing/dsse/spec_vector.json").read_text())
-    assert pae(vector["payloadType"], vector["payload_utf8"].encode()) == vector["pae_utf8"].encode()
-
-
-def test_intoto_statement_cases(shared_data: Path, signer: Any) -> None:
-    """The invalid ones must be refused; the valid one has no sha256, which our profile demands."""
-    for case in json.loads((shared_data / "sealing/intoto/python_statement_cases.json").read_text()):
-        kind = case["statement"].get("predicateType") or EX_ANTE
-        envelope = resigned(signer, canonical_json(case["statement"]))
-        trust = trusting(pinned(signer))
-        refused(envelope, trust, Binding.ATTESTATION, subject_name="theSub", predicate_type=kind)
+# --- interoperation ------------------------------------------------------------------------------
 
 
 def test_securesystemslib_verifies_ours(signer: Any) -> None:

@@ -57,7 +57,7 @@ def test_a_replacement_that_fails_leaves_the_old_file_and_no_stage(
 
     with files.directory(tmp_path, binding=None) as fd:
         monkeypatch.setattr(os, "rename", fail)
-        with pytest.raises(OSError, match="No space"):
+        with pytest.raises(EvalkitError, match="No space"):
             files.replace_at(fd, "file", b"new", where="file")
         monkeypatch.undo()
         assert files.names_in(fd) == ["file"]
