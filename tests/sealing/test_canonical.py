@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import struct
 import sys
 from enum import IntEnum, StrEnum
 from typing import Any
