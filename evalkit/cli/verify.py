@@ -17,7 +17,7 @@ def verify(run: Path, trust: Path | None, as_json: bool) -> None:
     """Verify the run folder RUN with your own trust file.
 
     Prints the trust file used and its digest, then what is proven, what is declared policy and what is not
-    proven.  Exits with 10 to 19 where a binding fails: one code a kind of binding.
+    proven.  Exits with 10 to 20 where a binding fails: one code a kind of binding.
     """
     from evalkit.decisions import verify_run
 

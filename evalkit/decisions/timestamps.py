@@ -1,0 +1,335 @@
+"""Timestamps of a decision run: asking for them, keeping them, and what they prove.
+
+A token is over the bytes of an attestation.  It proves one thing: by a time that a pinned authority
+states, that attestation existed.  It does not prove when something began, and a late token is no proof
+of an early plan.  So every claim here says what it compares, and where it rests on the signer's clock.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from evalkit.decisions.chain import load_trust, run_directory
+from evalkit.decisions.layout import EX_ANTE, REVEAL, check_parent, read_bound
+from evalkit.decisions.moments import instant
+from evalkit.decisions.plan import PLAN_ATTESTATION
+from evalkit.errors import Binding, BindingError, EvalkitError
+from evalkit.sealing import Places, Timestamp, Trust, read_tokens, verify_token, write_token
+from evalkit.sealing.files import directory, exists, read_at, write_new_at
+from evalkit.sealing.ledger import CLOCK_TOLERANCE
+from evalkit.sealing.timestamp import available, request, require_extra
+from evalkit.sealing.timestamp_folder import FOLDER, token_name
+from evalkit.sealing.timestamp_token import MAX_TOKEN, status_of
+from evalkit.sealing.tsa_http import NoTimestamp, ask
+
+PRECOMMIT = "precommit"
+#: phase -> the attestation that its token is over, in the order of the phases
+ENVELOPES = {
+    PRECOMMIT: PLAN_ATTESTATION,
+    EX_ANTE: f"{EX_ANTE}/run.dsse.json",
+    REVEAL: f"{REVEAL}/calibration.dsse.json",
+}
+_WHAT = {
+    PRECOMMIT: "the plan's attestation",
+    EX_ANTE: "the run's attestation",
+    REVEAL: "the reveal's attestation",
+}
+
+#: status, text, detail: a line of the verification
+Claim = tuple[Literal["proven", "not proven"], str, str]
+
+
+@dataclass(frozen=True)
+class Stamped:
+    """A token that was put into a run."""
+
+    phase: str
+    timestamp: Timestamp
+
+    def record(self) -> dict[str, Any]:
+        t = self.timestamp
+        return {
+            "phase": self.phase,
+            "time": t.time.isoformat(),
+            "accuracy_seconds": None if t.accuracy is None else t.accuracy.total_seconds(),
+            "authority": t.authority,
+            "serial": str(t.serial),
+            "policy": t.policy,
+        }
+
+
+def attested_times(run_dir: Path, trust: Trust) -> dict[str, datetime]:
+    """Phase -> the time by which its attestation existed, as a pinned authority states (its latest meaning).
+
+    Phases without a token are left out, and so are tokens that do not verify: those are no evidence.
+    `claims` is what refuses them.
+    """
+    if not trust.timestamp_authorities or not available():
+        return {}
+    found = {}
+    for phase, token in read_tokens(run_dir, ENVELOPES).items():
+        try:
+            found[phase] = _verified(run_dir, phase, token, trust).latest
+        except BindingError:
+            continue
+    return found
+
+
+def claims(
+    run_dir: Path,
+    trust: Trust,
+    *,
+    planned: str,
+    ex_ante: dict[str, Any] | None,
+    calibration: dict[str, Any] | None,
+) -> list[Claim]:
+    """What the tokens of a run prove, beside the times that its signer states.
+
+    Raises `BindingError`: ``timestamp`` where a token does not verify although authorities are pinned,
+    ``run`` where something else lies in the folder.
+    """
+    tokens = read_tokens(run_dir, ENVELOPES)
+    stated = {PRECOMMIT: planned}
+    if ex_ante is not None:
+        stated[EX_ANTE] = ex_ante["finalized_at"]
+    if calibration is not None:
+        stated[REVEAL] = calibration["revealed_at"]
+    for phase in tokens:
+        if phase not in stated:
+            raise _token_error(phase, "there is a timestamp of a phase that is not there", ENVELOPES[phase])
+    if tokens and (missing := _cannot_verify(trust)):
+        return [
+            (
+                "not proven",
+                f"what the timestamps in the run say: {missing[0]}",
+                f"{', '.join(tokens)}; {missing[1]}",
+            ),
+            _limit(stated, {}),
+        ]
+    stamps = {phase: _verified(run_dir, phase, token, trust) for phase, token in tokens.items()}
+    fast = {p: t for p, t in stamps.items() if instant(stated[p]) - t.latest > CLOCK_TOLERANCE}
+    lines: list[Claim] = [
+        ("proven", f"{_WHAT[phase]} existed at a time that a pinned timestamp authority states", str(t))
+        for phase, t in stamps.items()
+    ]
+    lines += [
+        (
+            "not proven",
+            f"the time that the signer states for {_WHAT[phase]}: it existed before that, so the signer's clock"
+            " was wrong",
+            f"stated {stated[phase]}, {(instant(stated[phase]) - t.latest).total_seconds():.0f} s after the timestamp",
+        )
+        for phase, t in fast.items()
+    ]
+    if ex_ante is not None and PRECOMMIT in stamps:
+        lines.append(
+            _order(PRECOMMIT, stamps[PRECOMMIT], "the evaluation began", ex_ante["started_at"], bool(fast))
+        )
+    if calibration is not None and EX_ANTE in stamps:
+        lines.append(_order(EX_ANTE, stamps[EX_ANTE], "the reveal", calibration["revealed_at"], bool(fast)))
+    return [*lines, _limit(stated, stamps)]
+
+
+def _cannot_verify(trust: Trust) -> tuple[str, str] | None:
+    """Why tokens cannot be verified here, and what to do."""
+    if not trust.timestamp_authorities:
+        return (
+            "your trust file pins no timestamp authority",
+            "evalkit timestamps pin, if you know whose they are",
+        )
+    if not available():
+        return "the extra timestamps is not installed", "pip install 'evalkit-sealed[timestamps]'"
+    return None
+
+
+def _order(phase: str, stamp: Timestamp, event: str, at: str, clock_was_wrong: bool) -> Claim:
+    """Was the attestation there before an event whose time only the signer states?"""
+    if stamp.latest > instant(at):
+        return (
+            "not proven",
+            f"that {_WHAT[phase]} existed before {event}: its timestamp is later and proves nothing about the order",
+            f"timestamp {stamp}; the signer states {at}",
+        )
+    if clock_was_wrong:
+        return (
+            "not proven",
+            f"that {_WHAT[phase]} existed before {event}: its timestamp is earlier, but than a time by a wrong clock",
+            f"timestamp {stamp}; the signer states {at}",
+        )
+    return (
+        "proven",
+        f"{_WHAT[phase]} existed before {event}, if that was not before the signer says",
+        f"timestamp {stamp}; the signer states {at}",
+    )
+
+
+def _limit(stated: dict[str, str], stamps: dict[str, Timestamp]) -> Claim:
+    if not stamps:
+        return "not proven", "when things happened, beyond the signer's own clock", ""
+    without = [phase for phase in stated if phase not in stamps]
+    return (
+        "not proven",
+        "how long before its timestamp an attestation was made, and any other time beyond the signer's own clock",
+        f"no timestamp of {', '.join(without)}" if without else "",
+    )
+
+
+def _verified(run_dir: Path, phase: str, token: bytes, trust: Trust) -> Timestamp:
+    data = read_bound(run_dir, ENVELOPES[phase], Binding.ATTESTATION)
+    try:
+        return verify_token(token, data, trust.timestamp_authorities)
+    except BindingError as error:
+        what = error.what.removeprefix(f"{error.binding.value}: ")
+        raise _token_error(phase, what, error.expected, error.do) from None
+
+
+def _token_error(phase: str, what: str, expected: str, do: str = "") -> BindingError:
+    return BindingError(
+        Binding.TIMESTAMP,
+        what,
+        where=f"{FOLDER}/{token_name(phase)}",
+        expected=expected,
+        do=do or "restore what is missing, or take the token away, which removes a proof only",
+    )
+
+
+# --- asking for tokens and keeping them ----------------------------------------------------------
+
+
+def authorities_to_ask(run_dir: Path, trust: Path | None, places: Places | None = None) -> Trust:
+    """The trust file, with an authority in it: without one no answer could be verified."""
+    require_extra()
+    loaded = load_trust(run_dir, trust, places)
+    if not loaded.timestamp_authorities:
+        raise EvalkitError(
+            "your trust file pins no timestamp authority",
+            where=str(loaded.path),
+            expected="the certificate that signs its tokens, and its root",
+            do="evalkit timestamps pin --name NAME --root root.pem --leaf leaf.pem",
+        )
+    return loaded
+
+
+def unstamped(run_dir: Path, phase: str | None = None) -> dict[str, bytes]:
+    """Phase -> attestation of what is committed and has no token; of ``phase`` only, where it is given."""
+    committed = [p for p, name in ENVELOPES.items() if os.path.lexists(run_dir / name)]
+    wanted = committed if phase is None else [phase]
+    if not committed or not set(wanted) <= set(committed):
+        raise EvalkitError(
+            f"the phase {phase or PRECOMMIT} is not committed",
+            where=str(run_dir),
+            expected=ENVELOPES[phase or PRECOMMIT],
+            do="name a run folder, and a phase that is in it",
+        )
+    tokens = read_tokens(run_dir, ENVELOPES)
+    if phase in tokens:
+        raise EvalkitError(
+            f"the phase {phase} has a token",
+            where=str(run_dir / FOLDER / token_name(phase)),
+            expected="a phase without one",
+            do="keep it: a later token proves less",
+        )
+    return {p: read_bound(run_dir, ENVELOPES[p], Binding.ATTESTATION) for p in wanted if p not in tokens}
+
+
+def stamp(
+    run_dir: Path | str,
+    url: str,
+    *,
+    phase: str | None = None,
+    trust: Path | None = None,
+    places: Places | None = None,
+    ask: Callable[[str, bytes], bytes] = ask,
+) -> list[Stamped]:
+    """Get a token for each phase that is committed and has none, or for ``phase`` alone.
+
+    A token is verified, nonce included, before it is written.  Raises `NoTimestamp` where the authority
+    gives none; what was stamped before that stays.
+    """
+    run_dir = run_directory(Path(run_dir))
+    pinned = authorities_to_ask(run_dir, trust, places).timestamp_authorities
+    done = []
+    for name, data in unstamped(run_dir, phase).items():
+        query = request(data)
+        response = ask(url, query)
+        if refusal := status_of(response):
+            raise NoTimestamp(
+                f"the timestamp authority gave no timestamp: {refusal}",
+                where=url,
+                expected="the status granted",
+                do="read its words, then: evalkit timestamps stamp RUN --tsa URL",
+            )
+        done.append(Stamped(name, write_token(run_dir, name, response, data, pinned, request=query)))
+    return done
+
+
+def write_requests(run_dir: Path | str, out: Path) -> dict[str, Path]:
+    """Write ``<phase>.tsq`` into ``out`` for each phase that is committed and has no token.
+
+    The request holds the nonce: keep it for `attach`.
+    """
+    run_dir = run_directory(Path(run_dir))
+    require_extra()
+    if out.resolve().is_relative_to(run_dir.resolve()):
+        raise EvalkitError(
+            "requests do not belong into the run folder",
+            where=str(out),
+            expected="a folder outside of it",
+            do="choose another --out",
+        )
+    check_parent(out)
+    queries = {phase: request(data) for phase, data in unstamped(run_dir).items()}
+    out.mkdir(exist_ok=True)
+    with directory(out, binding=None, owner="us-or-sticky") as fd:
+        for phase in queries:
+            if exists(fd, f"{phase}.tsq"):
+                raise EvalkitError(
+                    "there is a request already",
+                    where=str(out / f"{phase}.tsq"),
+                    expected="a new name: its nonce may be needed still",
+                    do="choose another --out",
+                )
+        for phase, query in queries.items():
+            write_new_at(fd, f"{phase}.tsq", query, where=str(out / f"{phase}.tsq"))
+    return {phase: out / f"{phase}.tsq" for phase in queries}
+
+
+def attach(
+    run_dir: Path | str,
+    token: Path,
+    *,
+    phase: str,
+    request: Path | None = None,
+    trust: Path | None = None,
+    places: Places | None = None,
+) -> Stamped:
+    """Put a token that was fetched elsewhere into the run, after verifying it.
+
+    With ``request``, its nonce must be the token's.  Without, an old token for the same bytes counts too:
+    it proves no less.
+    """
+    run_dir = run_directory(Path(run_dir))
+    pinned = authorities_to_ask(run_dir, trust, places).timestamp_authorities
+    if not os.path.lexists(run_dir / ENVELOPES[phase]):
+        unstamped(run_dir, phase)
+    data = read_bound(run_dir, ENVELOPES[phase], Binding.ATTESTATION)
+    response, query = _file(token), None if request is None else _file(request)
+    return Stamped(phase, write_token(run_dir, phase, response, data, pinned, request=query))
+
+
+def _file(path: Path) -> bytes:
+    with directory(path.parent, binding=None, owner="anyone") as fd:
+        return read_at(
+            fd,
+            path.name,
+            where=str(path),
+            binding=None,
+            max_bytes=MAX_TOKEN,
+            forbidden_mode=0,
+            owner="anyone",
+        )
