@@ -100,7 +100,7 @@ def list_authorities(trust: Path | None) -> None:
 @trust_option
 def stamp(run: Path, tsa: str, phase: str | None, trust: Path | None) -> None:
     """Have what is committed in RUN stamped.  The authority learns a digest and nothing else."""
-    from evalkit.decisions.timestamps import stamp as stamp_run
+    from evalkit.decisions.stamping import stamp as stamp_run
 
     done = stamp_run(run, tsa, phase=phase, trust=trust)
     for stamped in done:
@@ -115,7 +115,7 @@ def stamp(run: Path, tsa: str, phase: str | None, trust: Path | None) -> None:
               help="Folder for the requests, outside of RUN.")  # fmt: skip
 def request(run: Path, out: Path) -> None:
     """Write a request a phase, to be sent from another machine; attach takes the answers."""
-    from evalkit.decisions.timestamps import write_requests
+    from evalkit.decisions.stamping import write_requests
 
     written = write_requests(run, out)
     for phase, path in written.items():
@@ -136,7 +136,7 @@ def request(run: Path, out: Path) -> None:
 @trust_option
 def attach(run: Path, token: Path, phase: str, request: Path | None, trust: Path | None) -> None:
     """Verify the token in FILE.tsr and put it into RUN.  Of two tokens the earlier one stays."""
-    from evalkit.decisions.timestamps import attach as attach_token
+    from evalkit.decisions.stamping import attach as attach_token
 
     stamped = attach_token(run, token, phase=phase, request=request, trust=trust)
     click.echo(f"{stamped.phase}: existed at {stamped.timestamp}")
@@ -148,7 +148,7 @@ def prepare(
     """Refuse, before a phase begins, a ``--tsa`` that could not be used after it."""
     if url is None:
         return
-    from evalkit.decisions.timestamps import authorities_to_ask
+    from evalkit.decisions.stamping import authorities_to_ask
     from evalkit.sealing.tsa_http import check_url
 
     check_url(url)
@@ -175,7 +175,7 @@ def stamp_phase(
     if url is None:
         report({})
         return
-    from evalkit.decisions.timestamps import stamp as stamp_run
+    from evalkit.decisions.stamping import stamp as stamp_run
 
     try:
         done = stamp_run(run, url, phase=phase, trust=trust)
