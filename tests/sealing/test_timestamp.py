@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,17 @@ from hypothesis import strategies as st
 
 from evalkit.errors import Binding, BindingError, EvalkitError
 from evalkit.sealing import Timestamp, TimestampAuthority, timestamp, verify_token
-from evalkit.sealing.der import OCTET_STRING, SEQUENCE, SET, DerError, context, encode, parse
+from evalkit.sealing.der import (
+    OCTET_STRING,
+    SEQUENCE,
+    SET,
+    DerError,
+    Element,
+    context,
+    elements,
+    encode,
+    parse,
+)
 from evalkit.sealing.timestamp import request, signed_by
 from evalkit.sealing.timestamp_token import MAX_TOKEN, TokenError, read_request, read_response, status_of
 
@@ -216,6 +226,7 @@ def _twin(authority: Authority) -> Authority:
 
 
 Forge = Callable[[Authority], bytes]
+TWO_TIMES = encode(SEQUENCE, oid("1.2.840.113549.1.9.5"), encode(SET, encode(0x17, b"261130120000Z") * 2))
 SIGNING_TIME = encode(SEQUENCE, oid("1.2.840.113549.1.9.5"), encode(SET, encode(0x17, b"261130120000Z")))
 DEFECTS: list[Any] = [
     pytest.param("no pinned", lambda a: token(make_authority(), DATA), id="another authority"),
@@ -300,6 +311,19 @@ DEFECTS: list[Any] = [
     pytest.param(
         "no field with tag 0xa1|tag 0x31", lambda a: token(a, DATA, crls=b"0\x00"), id="revocation list"
     ),
+    pytest.param(
+        "does not have one value",
+        lambda a: token(a, DATA, more_attributes=(TWO_TIMES,)),
+        id="an attribute with two values",
+    ),
+    pytest.param(
+        "other digest algorithms", lambda a: token(a, DATA, listed=("sha512",)), id="another listed digest"
+    ),
+    pytest.param(
+        "other digest algorithms",
+        lambda a: token(a, DATA, listed=("sha256", "sha512")),
+        id="two listed digests",
+    ),
     pytest.param("2 signers", lambda a: token(a, DATA, signers=2), id="two signers"),
     pytest.param("0 signers", lambda a: token(a, DATA, signers=0), id="no signer"),
     pytest.param(
@@ -360,6 +384,7 @@ def test_a_defect_is_refused_and_named(authority: Authority, match: str, forge: 
 
 #: what openssl accepts by default although RFC 3161 or this format forbids it; evalkit is the stricter one
 LENIENT = {
+    "two listed digests", "another listed digest", "an attribute with two values",
     "SHA-1 imprint", "SHA-512 imprint", "SignedData version", "SignerInfo version", "accuracy of 1000 ms",
     "an EC key said to be RSA", "an attribute twice", "another leaf under the same root", "critical extension",
     "granted with modifications", "injected certificate", "negative accuracy", "signed content type",
@@ -381,6 +406,17 @@ def test_no_authority_and_several(authority: Authority) -> None:
     refused("no pinned timestamp authority", good)
     others = [make_authority().pinned(f"other-{n}") for n in range(3)]
     assert verify_token(good, DATA, [*others, authority.pinned()]).authority == "test"
+
+
+def test_algorithms_of_an_rsa_key() -> None:
+    made = make_authority(rsa_bits=2048)
+    rsa = "1.2.840.113549.1.1."
+    for kind in (rsa + "1", rsa + "11"):
+        response = token(made, DATA, signature_algorithm=kind)
+        assert verify_token(response, DATA, [made.pinned()]).time == NOW
+    # PSS, SHA-1, another hash than the digest's, no RSA at all
+    for kind in (rsa + "10", rsa + "5", rsa + "13", ECDSA_OIDS["sha256"]):
+        refused("of the algorithm", token(made, DATA, signature_algorithm=kind), made.pinned())
 
 
 def test_a_policy_that_is_not_pinned(authority: Authority) -> None:
@@ -482,6 +518,38 @@ def test_every_single_bit_but_those_of_the_status_text_counts(
     assert still == set(range(text, text + 4))
 
 
+def _trees(element: Element) -> Iterator[tuple[str, bytes]]:
+    """(what was done, the value) for each way to add, repeat, or leave out one element of a DER value."""
+    if not element.tag & 0x20:
+        return
+    children = elements(element.content)
+    raw = [c.raw for c in children]
+    yield "add", encode(element.tag, *raw, b"\x05\x00")
+    yield "add", encode(element.tag, b"\x05\x00", *raw)
+    for n, child in enumerate(children):
+        yield "repeat", encode(element.tag, *raw[: n + 1], *raw[n:])
+        yield "leave out", encode(element.tag, *raw[:n], *raw[n + 1 :])
+        for how, inner in _trees(child):
+            yield how, encode(element.tag, *raw[:n], inner, *raw[n + 1 :])
+
+
+def test_no_element_can_be_added_and_few_can_be_left_out(
+    stamped: tuple[bytes, TimestampAuthority, Timestamp],
+) -> None:
+    good, pinned, expected = stamped
+    still: dict[str, set[bytes]] = {}
+    for how, changed in _trees(parse(good)):
+        found = _outcome(changed, pinned)
+        assert found in (None, expected)
+        if found is not None:
+            still.setdefault(how, set()).add(changed)
+    # NULL as the parameters of two digest algorithms: the listed one, the signer's
+    assert len(still["add"]) == 2
+    # the certificate may come twice, or not at all, with its list or without; the status text likewise
+    assert len(still["repeat"]) == 2
+    assert len(still["leave out"]) == 4
+
+
 def test_what_no_signature_covers_changes_nothing(
     authority: Authority, stamped: tuple[bytes, TimestampAuthority, Timestamp]
 ) -> None:
@@ -525,6 +593,10 @@ def test_every_field_of_an_authority_survives() -> None:
         (
             "not a certificate for timestamps",
             lambda: make_authority(usage=(ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE,)).pinned(),
+        ),
+        (
+            "may issue certificates",
+            lambda: make_authority(ca=True, usage=(ExtendedKeyUsageOID.TIME_STAMPING,)).pinned(),
         ),
         ("weak", lambda: make_authority(rsa_bits=1024).pinned()),
         ("weak", lambda: make_authority(key=ec.generate_private_key(ec.SECP224R1())).pinned()),
@@ -577,6 +649,8 @@ def test_malformed_entries_are_refused(authority: Authority, change: dict[str, A
 
 
 def test_one_spelling_of_base64(authority: Authority) -> None:
+    assert timestamp._bytes("MAA=", "leaf", "") == b"\x30\x00"
+    _refused_entry("base64", lambda: timestamp._bytes("MAB=", "leaf", ""))
     good = authority.pinned().record()
     _refused_entry("base64", lambda: TimestampAuthority.from_record(good | {"leaf": good["leaf"] + "\n"}))
     _refused_entry(

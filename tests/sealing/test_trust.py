@@ -367,9 +367,10 @@ def test_an_authority_is_pinned_once(path: Path, tmp_path: Path) -> None:
     assert path.read_bytes() == before
     # twice by hand is refused as well
     record = json.loads(before)
-    record["timestamp_authorities"] *= 2
-    path.write_bytes(canonical_json(record))
-    refused(path, match="pinned twice")
+    (entry,) = record["timestamp_authorities"]
+    for second in (entry, entry | {"name": "two"}, make_authority().pinned("one").record()):
+        path.write_bytes(canonical_json(record | {"timestamp_authorities": [entry, second]}))
+        refused(path, match="pinned twice")
 
 
 def test_pinning_an_authority_makes_the_file_and_refuses_the_workspace(tmp_path: Path) -> None:

@@ -99,13 +99,15 @@ def certify(
     *,
     ca: bool = False,
     key: Any = None,
-    usage: tuple[x509.ObjectIdentifier, ...] = (ExtendedKeyUsageOID.TIME_STAMPING,),
+    usage: tuple[x509.ObjectIdentifier, ...] | None = None,
     critical: bool = True,
     start: datetime = datetime(2020, 1, 1, tzinfo=UTC),
     end: datetime = datetime(2040, 1, 1, tzinfo=UTC),
     serial: int | None = None,
 ) -> Certified:
-    """A certificate, of a root where no issuer is given."""
+    """A certificate, of a root where no issuer is given; for timestamps unless it is a CA's."""
+    if usage is None:
+        usage = () if ca else (ExtendedKeyUsageOID.TIME_STAMPING,)
     key = key or ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     signing_key = issuer.key if issuer else key
@@ -124,7 +126,7 @@ def certify(
         )
         .add_extension(x509.KeyUsage(not ca, False, False, False, False, ca, ca, False, False), critical=True)
     )
-    if not ca and usage:
+    if usage:
         builder = builder.add_extension(x509.ExtendedKeyUsage(usage), critical=critical)
     return Certified(key, builder.sign(signing_key, hashes.SHA256()))
 
@@ -240,6 +242,7 @@ def token(
     imprint: str = "sha256",
     imprint_value: bytes | None = None,
     digest: str = "sha256",
+    listed: tuple[str, ...] | None = None,
     signature_algorithm: str | None = None,
     signature_hash: str | None = None,
     message_digest: bytes | None = None,
@@ -329,7 +332,7 @@ def token(
     signed_data = encode(
         SEQUENCE,
         integer(data_version),
-        encode(SET, algorithm(HASH_OIDS[digest])),
+        encode(SET, *(algorithm(HASH_OIDS[d]) for d in listed or (digest,))),
         content,
         encode(context(0), *along) if along else b"",
         encode(context(1), crls) if crls else b"",
