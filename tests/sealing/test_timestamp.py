@@ -350,6 +350,11 @@ DEFECTS: list[Any] = [
     pytest.param(
         "granted with modifications", lambda a: token(a, DATA, status=1), id="granted with modifications"
     ),
+    pytest.param(
+        "no failure beside",
+        lambda a: token(a, DATA, failure=encode(3, b"\0\x80")),
+        id="granted with a failure",
+    ),
     pytest.param("rejected", lambda a: token(a, DATA, status=2), id="rejected with a token"),
     pytest.param("rejected: no such algorithm", lambda a: rejection(), id="rejected"),
     pytest.param(
@@ -384,6 +389,7 @@ def test_a_defect_is_refused_and_named(authority: Authority, match: str, forge: 
 
 #: what openssl accepts by default although RFC 3161 or this format forbids it; evalkit is the stricter one
 LENIENT = {
+    "granted with a failure",
     "two listed digests", "another listed digest", "an attribute with two values",
     "SHA-1 imprint", "SHA-512 imprint", "SignedData version", "SignerInfo version", "accuracy of 1000 ms",
     "an EC key said to be RSA", "an attribute twice", "another leaf under the same root", "critical extension",

@@ -255,6 +255,7 @@ def token(
     signers: int = 1,
     status: int = 0,
     status_text: str | None = None,
+    failure: bytes = b"",
     extensions: bytes = b"",
     more_attributes: tuple[bytes, ...] = (),
     unsigned: bytes = b"",
@@ -341,7 +342,7 @@ def token(
     text = b"" if status_text is None else encode(SEQUENCE, encode(UTF8_STRING, status_text.encode()))
     return encode(
         SEQUENCE,
-        encode(SEQUENCE, integer(status), text),
+        encode(SEQUENCE, integer(status), text, failure),
         encode(SEQUENCE, oid("1.2.840.113549.1.7.2"), encode(context(0), signed_data)),
     )
 
