@@ -12,7 +12,8 @@ Exit codes (also in ``evalkit --help`` and docs/exit-codes.md)
 3     a notebook cell failed
 4     a notebook timed out or its kernel died
 5     blocked: a blocker or a verification of the frozen cases stops this phase
-6     the model's service gave no usable answer; the attempt stays counted
+6     a service gave no usable answer: the model's (the attempt stays counted), or the timestamp
+      authority's (the run stands)
 10    ``attestation``    missing, malformed, of another phase, or its signature does not verify
 11    ``authority``      the signing key is not pinned, not valid for this, or the trust file is refused
 12    ``precommit``      the sealed plan is not what was attested
@@ -23,6 +24,7 @@ Exit codes (also in ``evalkit --help`` and docs/exit-codes.md)
 17    ``score``          the score does not replay, or the scorer changed
 18    ``sealed-packet``  mapping, catalog or Part B do not open to what was committed
 19    ``run``            the run folder or its ledger is incomplete, extra, torn or reordered
+20    ``timestamp``      a timestamp token is for other bytes, or no pinned authority vouches for it
 130   interrupted from the keyboard
 ====  ==============================================================================
 """
@@ -86,6 +88,7 @@ class Binding(Enum):
     SCORE = "score"
     SEALED_PACKET = "sealed-packet"
     RUN = "run"
+    TIMESTAMP = "timestamp"
 
     @property
     def exit_code(self) -> int:

@@ -22,6 +22,11 @@ COMMANDS = {
     "ledger": ("ledger", "ledger", "Check the ledgers of plans and attempts."),
     "notebooks": ("notebooks", "notebooks", "List, inspect and run the notebooks that come with evalkit."),
     "report": ("notebooks", "report", "Write the HTML report of a run."),
+    "timestamps": (
+        "timestamps",
+        "timestamps",
+        "Have attestations stamped by a timestamp authority (RFC 3161).",
+    ),
     "verify": ("verify", "verify", "Check a run with your own trust file, and nothing else."),
 }
 
@@ -47,9 +52,9 @@ class LazyGroup(click.Group):
 @click.group(
     cls=LazyGroup,
     epilog="Exit codes: 0 done, 1 a defect of evalkit, 2 bad input, 3 a notebook cell failed, 4 timeout or dead kernel, 5 blocked, 6 no answer from "
-    "the model's service, "
+    "the model's service or the timestamp authority, "
     "10 attestation, 11 authority, 12 precommit, 13 Part A, 14 prompt, 15 configuration, 16 response, "
-    "17 score, 18 sealed packet, 19 run, 130 interrupted.",
+    "17 score, 18 sealed packet, 19 run, 20 timestamp, 130 interrupted.",
 )
 @click.version_option(evalkit.__version__, prog_name="evalkit")
 def app() -> None:

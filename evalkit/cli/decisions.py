@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from evalkit.cli.options import json_option, print_json, run_argument, trust_option
+from evalkit.cli.timestamps import prepare, stamp_phase, tsa_option
 from evalkit.errors import Blocked, EvalkitError
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -67,6 +68,7 @@ def import_(sheets: tuple[Path, ...], pairs: Path, out: Path, frozen_at: str | N
               help="Probability from which the realized scenario counts as foreseen.")  # fmt: skip
 @click.option("--selection-rule", help="Why this pair: sealed word for word.")
 @click.option("--run-id", hidden=True)
+@tsa_option
 @trust_option
 @json_option
 def precommit(
@@ -84,6 +86,7 @@ def precommit(
     nontrivial: str,
     selection_rule: str | None,
     run_id: str | None,
+    tsa: str | None,
     trust: Path | None,
     as_json: bool,
 ) -> None:
@@ -97,6 +100,7 @@ def precommit(
     from evalkit.decisions.layout import EX_ANTE
     from evalkit.decisions.session import shipped_cases
 
+    prepare(tsa, out, trust)
     plan = protocol.precommit(
         shipped_cases() if str(cases) == "shipped" else cases,
         pair=pair,
@@ -116,28 +120,35 @@ def precommit(
         attempt_cap=attempt_cap,
         nontrivial_probability=nontrivial,
     )
-    if as_json:
-        print_json(
-            {
-                "phase": "precommitted",
-                "run_id": plan.run_id,
-                "run": str(out),
-                "order": plan.pair.order,
-                "model": plan.model,
-                "custody": plan.custody,
-                "ephemeral_keys": plan.ephemeral_keys,
-                "accepted_warnings": {c.case_id: c.accepted_warnings for c in plan.cases},
-            }
-        )
-        return
-    click.echo(f"sealed run {plan.run_id} in {out}, model {plan.model['model']}")
-    for case in plan.cases:
-        click.echo(f"  {case.case_id}: accepted warnings {', '.join(case.accepted_warnings) or 'none'}")
-    if plan.ephemeral_keys:
+
+    def report(timestamp: dict[str, Any]) -> None:
+        if as_json:
+            print_json(
+                {
+                    "phase": "precommitted",
+                    "run_id": plan.run_id,
+                    "run": str(out),
+                    "order": plan.pair.order,
+                    "model": plan.model,
+                    "custody": plan.custody,
+                    "ephemeral_keys": plan.ephemeral_keys,
+                    "accepted_warnings": {c.case_id: c.accepted_warnings for c in plan.cases},
+                }
+                | timestamp
+            )
+            return
+        click.echo(f"sealed run {plan.run_id} in {out}, model {plan.model['model']}")
+        for case in plan.cases:
+            click.echo(f"  {case.case_id}: accepted warnings {', '.join(case.accepted_warnings) or 'none'}")
+        if plan.ephemeral_keys:
+            click.echo(
+                "custody self: keys made for this run by this user; not blind (evalkit keys init makes yours)"
+            )
         click.echo(
-            "custody self: keys made for this run by this user; not blind (evalkit keys init makes yours)"
+            f"next: evalkit decisions evaluate {shlex.quote(str(out))} --write-run   (writes {EX_ANTE}/)"
         )
-    click.echo(f"next: evalkit decisions evaluate {shlex.quote(str(out))} --write-run   (writes {EX_ANTE}/)")
+
+    stamp_phase(tsa, out, "precommit", trust, report, as_json=as_json)
 
 
 def _warnings(accepted: tuple[str, ...]) -> dict[str, list[str]]:
@@ -163,6 +174,7 @@ def _warnings(accepted: tuple[str, ...]) -> dict[str, list[str]]:
 @click.option("--model", help="Refused unless it is the sealed model.")
 @click.option("--base-url", help="Goes with --model.")
 @click.option("--replay", type=_FILE, help="Refused unless it is the sealed replay.")
+@tsa_option
 @trust_option
 @json_option
 def evaluate(
@@ -171,6 +183,7 @@ def evaluate(
     model: str | None,
     base_url: str | None,
     replay: Path | None,
+    tsa: str | None,
     trust: Path | None,
     as_json: bool,
 ) -> None:
@@ -180,16 +193,27 @@ def evaluate(
     """
     from evalkit import decisions as protocol
 
+    prepare(tsa, run, trust, written=write_run, option="--write-run")
     given = None
     if model is not None or replay is not None or base_url is not None:
         given = protocol.configure(model, base_url=base_url, replay=replay)
     result = protocol.evaluate(run, write_run=write_run, model=given, trust=trust)
     summary = result.summary()
-    if as_json:
-        print_json(summary)
-    else:
-        _print_evaluation(summary)
+    missing: EvalkitError | None = None
+    try:
+        stamp_phase(
+            tsa,
+            run,
+            "ex-ante",
+            trust,
+            lambda timestamp: _evaluated(summary | timestamp, as_json),
+            as_json=as_json,
+        )
+    except EvalkitError as error:
+        missing = error
     if not summary["eligible"]:
+        if missing is not None:  # the exit code is the blocker's: it outweighs a missing timestamp
+            click.echo(f"evalkit: {missing.message()}", err=True)
         raise Blocked(
             "a decision record is blocked"
             + "".join(
@@ -206,6 +230,15 @@ def evaluate(
             expected="no blocker in either case",
             do="evalkit report RUN shows all findings; reveal refuses this run",
         )  # fmt: skip
+    if missing is not None:
+        raise missing
+
+
+def _evaluated(summary: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(summary)
+    else:
+        _print_evaluation(summary)
 
 
 def _print_evaluation(summary: dict[str, Any]) -> None:
@@ -227,10 +260,16 @@ def _print_evaluation(summary: dict[str, Any]) -> None:
 @run_argument
 @click.option("--write-calibration", is_flag=True, help="Write and sign RUN/reveal.")
 @click.option("--revealed-at", help="Time with offset; not before the run was final, not in the future.")
+@tsa_option
 @trust_option
 @json_option
 def reveal(
-    run: Path, write_calibration: bool, revealed_at: str | None, trust: Path | None, as_json: bool
+    run: Path,
+    write_calibration: bool,
+    revealed_at: str | None,
+    tsa: str | None,
+    trust: Path | None,
+    as_json: bool,
 ) -> None:
     """Verify RUN, then open what was sealed and score the probability of what happened.
 
@@ -238,8 +277,15 @@ def reveal(
     """
     from evalkit import decisions as protocol
 
+    prepare(tsa, run, trust, written=write_calibration, option="--write-calibration")
     result = protocol.reveal(run, write_calibration=write_calibration, revealed_at=revealed_at, trust=trust)
     summary = result.summary()
+    stamp_phase(
+        tsa, run, "reveal", trust, lambda timestamp: _revealed(summary | timestamp, as_json), as_json=as_json
+    )
+
+
+def _revealed(summary: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(summary)
         return

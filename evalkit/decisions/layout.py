@@ -10,9 +10,10 @@
     RUN/journal.jsonl                        copy of the ledger's segment
     RUN/ex-ante/run.json  run.dsse.json      after evaluate --write-run
     RUN/reveal/calibration.json  …dsse.json  after reveal --write-calibration
+    RUN/timestamps/<phase>.tsr               optional: RFC 3161 tokens over the attestations
 
-Everything below RUN but report.html and the notebook's own files is attested, directly or by a digest in
-the plan.
+Everything below RUN but report.html, the notebook's own files and the tokens, which prove themselves, is
+attested, directly or by a digest in the plan.
 """
 
 from __future__ import annotations

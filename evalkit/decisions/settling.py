@@ -8,6 +8,7 @@ from evalkit.decisions.chain import OpenPlan
 from evalkit.decisions.layout import EX_ANTE, EX_ANTE_FILE, JOURNAL, REVEAL, REVEAL_FILE
 from evalkit.decisions.plan import PLAN, PLAN_ATTESTATION
 from evalkit.sealing import PREDICATES, Ledger, Phase, Recovered, recover
+from evalkit.sealing.timestamp_folder import FOLDER
 
 PHASES = (
     Phase(EX_ANTE, EX_ANTE_FILE, PREDICATES["decisions/ex-ante"]),
@@ -16,7 +17,7 @@ PHASES = (
 #: what else lies in a run folder; report files are derived and never read back
 REQUIRED = (PLAN, PLAN_ATTESTATION, "part-a", "instructions", "sealed", JOURNAL)
 REPORTS = ("report.html", "report.pdf")
-OPTIONAL = ("model", *REPORTS)
+OPTIONAL = ("model", FOLDER, *REPORTS)
 
 
 def settle(run_dir: Path, opened: OpenPlan, ledger: Ledger) -> list[Recovered]:

@@ -32,6 +32,7 @@ from evalkit.decisions.prompt import Instructions
 from evalkit.decisions.reveal_document import document_of, predicate_of
 from evalkit.decisions.run_document import same
 from evalkit.decisions.settling import OPTIONAL, REPORTS, REQUIRED
+from evalkit.decisions.timestamps import claims
 from evalkit.errors import Binding, BindingError, EvalkitError
 from evalkit.sealing import (
     PREDICATES,
@@ -123,6 +124,12 @@ def verify_run(
     else:
         sealed_packets(run_dir, opened.plan)
         open_journal(opened)
+    lines += [
+        Line(*claim)
+        for claim in claims(
+            run_dir, opened.trust, planned=opened.plan.created_at, ex_ante=ex_ante, calibration=calibration
+        )
+    ]
     lines += _limits(opened)
     return VerificationReport(
         run_id=opened.plan.run_id,
@@ -282,7 +289,6 @@ def _limits(opened: OpenPlan) -> list[Line]:
     lines = [
         Line("not proven", "that a cited record supports the sentence citing it: a person must review that"),
         Line("not proven", "that the model does not remember the case: it is named"),
-        Line("not proven", "when things happened, beyond the signer's own clock"),
     ]
     if opened.plan.custody == "self":
         lines.append(

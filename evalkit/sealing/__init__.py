@@ -47,9 +47,15 @@ if TYPE_CHECKING:
     from evalkit.sealing.signer import Signer as Signer
     from evalkit.sealing.signer import resolve_signer as resolve_signer
     from evalkit.sealing.terminal import ask_passphrase as ask_passphrase
+    from evalkit.sealing.timestamp import Timestamp as Timestamp
+    from evalkit.sealing.timestamp import TimestampAuthority as TimestampAuthority
+    from evalkit.sealing.timestamp import verify_token as verify_token
+    from evalkit.sealing.timestamp_folder import read_tokens as read_tokens
+    from evalkit.sealing.timestamp_folder import write_token as write_token
     from evalkit.sealing.trust import Trust as Trust
     from evalkit.sealing.trust import TrustedKey as TrustedKey
     from evalkit.sealing.trust import pin as pin
+    from evalkit.sealing.trust import pin_authority as pin_authority
     from evalkit.sealing.trust import trust_path as trust_path
 
 _HOME = {
@@ -89,9 +95,15 @@ _HOME = {
     "Signer": "signer",
     "resolve_signer": "signer",
     "ask_passphrase": "terminal",
+    "Timestamp": "timestamp",
+    "TimestampAuthority": "timestamp",
+    "verify_token": "timestamp",
+    "read_tokens": "timestamp_folder",
+    "write_token": "timestamp_folder",
     "Trust": "trust",
     "TrustedKey": "trust",
     "pin": "trust",
+    "pin_authority": "trust",
     "trust_path": "trust",
 }
 

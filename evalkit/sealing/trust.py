@@ -7,8 +7,9 @@ The file (docs/formats/trust.md) is the root of every verification, so it is rea
    second name.
 2. Unknown fields, a key id that is not that of its key, and keys of small order are refused.
 3. A key speaks only for the predicate types, the runs and the time that its entry lists.
-4. The sections for rotations and timestamp authorities exist in this version and must be empty:
-   an entry that this evalkit cannot check must not look as if it had been checked.
+4. The section for rotations exists in this version and must be empty: an entry that this evalkit
+   cannot check must not look as if it had been checked.
+5. Timestamp authorities stand in a section of their own (evalkit.sealing.timestamp).
 
 A refusal is a `BindingError` of kind ``authority``.
 """
@@ -38,6 +39,7 @@ from evalkit.sealing.files import (
 from evalkit.sealing.keys import key_id as id_of
 from evalkit.sealing.keys import refuse_small_order
 from evalkit.sealing.places import Places, check_run_id
+from evalkit.sealing.timestamp import TimestampAuthority, parse_authorities
 
 FORMAT = "https://evalkit.dev/trust/v1"
 CUSTODIES = ("self", "process", "second_party", "timelock")
@@ -176,6 +178,7 @@ class Trust:
     path: Path
     digest: str
     keys: tuple[TrustedKey, ...]
+    timestamp_authorities: tuple[TimestampAuthority, ...] = ()
 
     @classmethod
     def load(cls, path: Path, workspace: Iterable[Path]) -> Trust:
@@ -196,7 +199,12 @@ class Trust:
             )
         with directory(path.parent, binding=Binding.AUTHORITY, forbidden_mode=OTHERS_MAY_WRITE) as parent:
             data = _read(parent, path)
-        return cls(path=path, digest=digest(data), keys=_parse(data, str(path)))
+        return cls(
+            path=path,
+            digest=digest(data),
+            keys=_parse(data, str(path)),
+            timestamp_authorities=_authorities(data, str(path)),
+        )
 
     def key(self, key_id: str) -> TrustedKey | None:
         return next((key for key in self.keys if key.key_id == key_id), None)
@@ -222,9 +230,8 @@ def pin(path: Path, key: TrustedKey, *, workspace: Iterable[Path] = ()) -> None:
         directory(path.parent, binding=Binding.AUTHORITY, forbidden_mode=OTHERS_MAY_WRITE) as parent,
         locked(parent),
     ):
-        keys: tuple[TrustedKey, ...] = ()
-        if exists(parent, path.name):
-            keys = _parse(_read(parent, path), str(path))
+        record = _record(parent, path)
+        keys = tuple(TrustedKey.from_record(known) for known in record["keys"])
         for known in keys:
             if known == key:
                 return
@@ -235,17 +242,52 @@ def pin(path: Path, key: TrustedKey, *, workspace: Iterable[Path] = ()) -> None:
                     expected="one entry for each key",
                     do="edit the entry by hand if you mean to change it",
                 )
-        record = {
-            "format": FORMAT,
-            "keys": [known.record() for known in (*keys, key)],
-            "rotations": [],
-            "timestamp_authorities": [],
-        }
+        record["keys"] = [known.record() for known in (*keys, key)]
+        replace_at(parent, path.name, canonical_json(record) + b"\n", where=str(path))
+
+
+def pin_authority(path: Path, authority: TimestampAuthority, *, workspace: Iterable[Path] = ()) -> None:
+    """Add a timestamp authority to the trust file, under the rules of `pin`."""
+    refuse_inside(path, workspace, what="trust file")
+    make_private_directory(path.parent)
+    with (
+        directory(path.parent, binding=Binding.AUTHORITY, forbidden_mode=OTHERS_MAY_WRITE) as parent,
+        locked(parent),
+    ):
+        record = _record(parent, path)
+        known = parse_authorities(record["timestamp_authorities"], where=str(path))
+        if authority in known:
+            return
+        if any(authority.name == other.name or authority.leaf == other.leaf for other in known):
+            raise EvalkitError(
+                "a timestamp authority of this name or with this leaf is pinned already",
+                where=f"{path}: {authority.name}",
+                expected="one entry for each name and each leaf",
+                do="choose another name (for a new leaf, say the year); edit the entry by hand if you mean to change it",
+            )
+        record["timestamp_authorities"] = [other.record() for other in (*known, authority)]
         replace_at(parent, path.name, canonical_json(record) + b"\n", where=str(path))
 
 
 def _read(parent: int, path: Path) -> bytes:
     return read_at(parent, path.name, where=str(path), binding=Binding.AUTHORITY, max_bytes=_MAX_TRUST_FILE)
+
+
+def _record(parent: int, path: Path) -> dict[str, Any]:
+    """What the trust file holds, checked, every section of it; an empty one where there is no file."""
+    empty: dict[str, Any] = {"format": FORMAT, "keys": [], "rotations": [], "timestamp_authorities": []}
+    if not exists(parent, path.name):
+        return empty
+    data = _read(parent, path)
+    _parse(data, str(path))
+    _authorities(data, str(path))
+    found: dict[str, Any] = load_strict(data)
+    return empty | found
+
+
+def _authorities(data: bytes, where: str) -> tuple[TimestampAuthority, ...]:
+    """The timestamp authorities of a trust file that `_parse` has accepted."""
+    return parse_authorities(load_strict(data).get("timestamp_authorities", []), where=where)
 
 
 def _parse(data: bytes, where: str) -> tuple[TrustedKey, ...]:
@@ -257,9 +299,8 @@ def _parse(data: bytes, where: str) -> tuple[TrustedKey, ...]:
         _refuse("this is not a trust file of a known version", where, f'"format": "{FORMAT}"')
     if not set(record) <= _FILE_FIELDS or type(record.get("keys")) is not list:
         _refuse("missing or unknown fields in the trust file", where, ", ".join(sorted(_FILE_FIELDS)))
-    for later in ("rotations", "timestamp_authorities"):
-        if record.get(later, []) != []:
-            _refuse(f"this evalkit cannot check {later}", where, "an empty list, or a newer evalkit")
+    if record.get("rotations", []) != []:
+        _refuse("this evalkit cannot check rotations", where, "an empty list, or a newer evalkit")
     keys = tuple(TrustedKey.from_record(k, where=f"{where}: key {i}") for i, k in enumerate(record["keys"]))
     if len({key.key_id for key in keys}) != len(keys):
         _refuse("a key is pinned twice", where, "one entry for each key")

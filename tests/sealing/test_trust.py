@@ -13,9 +13,21 @@ from typing import Any
 import pytest
 
 from evalkit.errors import Binding, BindingError, EvalkitError
-from evalkit.sealing import PREDICATES, Places, Trust, TrustedKey, canonical_json, key_id, pin, trust_path
+from evalkit.sealing import (
+    PREDICATES,
+    Places,
+    Trust,
+    TrustedKey,
+    canonical_json,
+    key_id,
+    pin,
+    pin_authority,
+    trust_path,
+)
 from evalkit.sealing.keys import SMALL_ORDER
 from evalkit.sealing.trust import FORMAT
+
+from .timestamping import make_authority
 
 PLAN, RUN = PREDICATES["decisions/precommit"], PREDICATES["decisions/ex-ante"]
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
@@ -319,3 +331,86 @@ def test_the_explicit_path_wins() -> None:
     places = Places(Path("/c"), Path("/s"))
     assert trust_path(None, places) == Path("/c/trust.json")
     assert trust_path(Path("/x/t.json"), places) == Path("/x/t.json")
+
+
+# --- timestamp authorities -----------------------------------------------------------------------
+
+
+def test_authorities_and_keys_leave_each_other_alone(
+    path: Path, key: TrustedKey, make_signer: Callable[..., Any]
+) -> None:
+    first, second = make_authority().pinned("first"), make_authority(between=1).pinned("second")
+    pin_authority(path, first)
+    assert Trust.load(path, []).keys == (key,)
+    other = TrustedKey.of(make_signer().public_key)
+    pin(path, other)
+    pin_authority(path, second)
+    trust = Trust.load(path, [])
+    assert trust.keys == (key, other)
+    assert trust.timestamp_authorities == (first, second)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_an_authority_is_pinned_once(path: Path, tmp_path: Path) -> None:
+    authority = make_authority()
+    pin_authority(path, authority.pinned("one"))
+    before = path.read_bytes()
+    pin_authority(path, authority.pinned("one"))
+    assert path.read_bytes() == before
+    for rival in (
+        make_authority().pinned("one"),
+        authority.pinned("two"),
+        authority.pinned("one", comment="x"),
+    ):
+        with pytest.raises(EvalkitError, match="pinned already"):
+            pin_authority(path, rival)
+    assert path.read_bytes() == before
+    # twice by hand is refused as well
+    record = json.loads(before)
+    (entry,) = record["timestamp_authorities"]
+    for second in (entry, entry | {"name": "two"}, make_authority().pinned("one").record()):
+        path.write_bytes(canonical_json(record | {"timestamp_authorities": [entry, second]}))
+        refused(path, match="pinned twice")
+
+
+def test_pinning_an_authority_makes_the_file_and_refuses_the_workspace(tmp_path: Path) -> None:
+    authority = make_authority().pinned()
+    pin_authority(tmp_path / "c" / "trust.json", authority)
+    assert Trust.load(tmp_path / "c" / "trust.json", []).timestamp_authorities == (authority,)
+    with pytest.raises(BindingError, match="inside the workspace"):
+        pin_authority(tmp_path / "run" / "trust.json", authority, workspace=[tmp_path / "run"])
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        pytest.param(_symlink, id="symlinked file"),
+        pytest.param(_hard_link, id="hard link kept"),
+        pytest.param(_mode(0o620), id="group-writable"),
+        pytest.param(_folder_mode(0o770), id="group-writable folder"),
+    ],
+)
+def test_an_authority_is_not_pinned_where_others_could_have_written(
+    path: Path, spoil: Callable[[Path], None]
+) -> None:
+    spoil(path)
+    before = path.read_bytes()
+    with pytest.raises(BindingError) as caught:
+        pin_authority(path, make_authority().pinned())
+    assert caught.value.binding is Binding.AUTHORITY
+    assert path.read_bytes() == before
+
+
+def test_pins_of_both_kinds_at_the_same_time_all_stay(
+    tmp_path: Path, make_signer: Callable[..., Any]
+) -> None:
+    path = tmp_path / "c" / "trust.json"
+    keys = [TrustedKey.of(make_signer().public_key) for _ in range(5)]
+    authorities = [make_authority().pinned(f"a{n}") for n in range(5)]
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda f: f(), [lambda k=k: pin(path, k) for k in keys]
+                      + [lambda a=a: pin_authority(path, a) for a in authorities]))  # fmt: skip
+    trust = Trust.load(path, [])
+    assert {k.key_id for k in trust.keys} == {k.key_id for k in keys}
+    assert {a.name for a in trust.timestamp_authorities} == {a.name for a in authorities}
