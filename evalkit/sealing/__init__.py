@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from evalkit.sealing.packet import SealedPacket as SealedPacket
     from evalkit.sealing.phase import Phase as Phase
     from evalkit.sealing.phase import read_phase as read_phase
+    from evalkit.sealing.pinning import pin as pin
+    from evalkit.sealing.pinning import revoke as revoke
     from evalkit.sealing.places import Places as Places
     from evalkit.sealing.places import check_run_id as check_run_id
     from evalkit.sealing.predicates import PREDICATES as PREDICATES
@@ -48,9 +50,8 @@ if TYPE_CHECKING:
     from evalkit.sealing.signer import resolve_signer as resolve_signer
     from evalkit.sealing.terminal import ask_passphrase as ask_passphrase
     from evalkit.sealing.trust import Trust as Trust
-    from evalkit.sealing.trust import TrustedKey as TrustedKey
-    from evalkit.sealing.trust import pin as pin
     from evalkit.sealing.trust import trust_path as trust_path
+    from evalkit.sealing.trusted_key import TrustedKey as TrustedKey
 
 _HOME = {
     "CanonicalError": "canonical",
@@ -78,6 +79,8 @@ _HOME = {
     "SealedPacket": "packet",
     "Phase": "phase",
     "read_phase": "phase",
+    "pin": "pinning",
+    "revoke": "pinning",
     "Places": "places",
     "check_run_id": "places",
     "PREDICATES": "predicates",
@@ -90,9 +93,8 @@ _HOME = {
     "resolve_signer": "signer",
     "ask_passphrase": "terminal",
     "Trust": "trust",
-    "TrustedKey": "trust",
-    "pin": "trust",
     "trust_path": "trust",
+    "TrustedKey": "trusted_key",
 }
 
 __all__ = sorted(_HOME)
