@@ -95,6 +95,8 @@ def revoke(
     `EvalkitError` where it would shrink, for a time to come and for a key that is not pinned.
     """
     now = now if now is not None else datetime.now(UTC)
+    if since is not None and since.tzinfo is None:
+        raise EvalkitError("a time without a time zone", where=key_id, expected="an aware datetime")
     if since is not None and since > now + CLOCK_TOLERANCE:
         raise EvalkitError(
             f"a key cannot be revoked from {short_text(since)} on, which is still to come",

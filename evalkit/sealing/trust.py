@@ -38,7 +38,16 @@ from evalkit.sealing.rotation import read as read_rotation
 from evalkit.sealing.times import short_text
 from evalkit.sealing.trusted_key import CUSTODIES, TrustedKey, refuse
 
-__all__ = ["CUSTODIES", "FORMAT", "MAX_TRUST_FILE", "Contents", "Trust", "TrustedKey", "trust_path"]
+__all__ = [
+    "CUSTODIES",
+    "FORMAT",
+    "MAX_TRUST_FILE",
+    "Contents",
+    "KeyStatus",
+    "Trust",
+    "TrustedKey",
+    "trust_path",
+]
 
 FORMAT = "https://evalkit.dev/trust/v1"
 #: about 40,000 entries: ephemeral keys pile up, one a run
@@ -248,22 +257,31 @@ class Trust:
         """The keys that may sign that predicate type for that run at that time."""
         return tuple(key for key in self.keys if not self.objection(key, predicate_type, run_id, at))
 
-    def status(self, key: TrustedKey, at: datetime) -> str:
-        """In words: what that key is worth at that time, as `evalkit keys list` prints it."""
+    def status(self, key: TrustedKey, at: datetime) -> KeyStatus:
+        """What that key is worth at that time."""
         revoked, rotation, end = self.revocation(key.key_id), self.rotation_from(key.key_id), self.end(key)
-        if revoked is not None:
-            return f"revoked since {short_text(revoked.since)} ({revoked.reason})"
-        if self.suspension(key.key_id):
-            return f"suspended: {self.suspension(key.key_id)}"
-        if key.valid_from is not None and at < key.valid_from:
-            return f"not yet valid, from {short_text(key.valid_from)}"
+        suspension = self.suspension(key.key_id)
         ended = end is not None and at >= end
+        if revoked is not None:
+            return KeyStatus("revoked", f"revoked since {short_text(revoked.since)} ({revoked.reason})")
+        if suspension:
+            return KeyStatus("suspended", f"suspended: {suspension}")
+        if key.valid_from is not None and at < key.valid_from:
+            return KeyStatus("not_yet", f"not yet valid, from {short_text(key.valid_from)}")
+        when = "" if end is None else f"{'ended' if ended else 'valid until'} {short_text(end)}"
         if rotation is not None:
-            until = f"{'ended' if ended else 'valid until'} {short_text(end)}" if end is not None else ""
-            return f"rotated to {rotation.next.key_id}, {until}"
-        if end is not None:
-            return f"{'expired' if ended else 'valid until'} {short_text(end)}"
-        return "valid"
+            return KeyStatus("rotated", f"rotated to {rotation.next.key_id}, {when}")
+        if ended:
+            return KeyStatus("expired", f"expired, {when}")
+        return KeyStatus("valid", when or "valid")
+
+
+@dataclass(frozen=True)
+class KeyStatus:
+    """``word``: valid, not_yet, expired, rotated, revoked or suspended; ``text`` says more."""
+
+    word: str
+    text: str
 
 
 def trust_path(explicit: Path | None, places: Places) -> Path:
