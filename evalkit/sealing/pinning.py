@@ -190,7 +190,7 @@ def pin_chain(
         names = [first.key_id, *(rotation.next.key_id for rotation in chain)]
         anchor = max((n for n, x in enumerate(names[:-1]) if x in pinned and x not in bad), default=None)
         new = [r for r in chain[anchor or 0 :] if r not in contents.rotations]
-        if any(r.previous in bad for r in new):
+        if names[-1] in bad or any(r.previous in bad for r in new):
             _refuse_chain(
                 "this chain hangs from a key that is revoked or suspended here, so it proves nothing",
                 where,

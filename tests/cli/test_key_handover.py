@@ -49,4 +49,4 @@ def test_a_bad_entry_pins_nothing(text: str, tmp_path: Path, monkeypatch: pytest
 def test_export_of_an_unknown_key_says_so(revealed: World) -> None:
     done = cli("keys", "export", "nobody")
     assert done.code == 2
-    assert "keys show" in done.err
+    assert "keys list" in done.err
