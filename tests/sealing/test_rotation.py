@@ -458,6 +458,28 @@ def test_rotations_that_are_no_chain_pin_nothing(chain: Chain, path: Path) -> No
         with pytest.raises(BindingError):
             pin_chain(path, chain.export() | {"rotations": rotations}, where="f", now=NOW + 9 * DAY)
     assert not path.exists()
+    _entry, fork = chain.thief(0, NOW + DAY, serial=2)
+    with pytest.raises(BindingError, match="not one chain"):
+        pin_chain(
+            path, chain.export() | {"rotations": [chain.rotations[0], fork]}, where="f", now=NOW + 9 * DAY
+        )
+    assert not path.exists()
+
+
+def test_a_revoked_key_is_not_named_as_a_proof(chain: Chain, path: Path) -> None:
+    """Its rotation stands, for it was here before; shown again it proves nothing new."""
+    from evalkit.sealing.pinning import revoke
+
+    pin(path, chain.entries[0])
+    pin_chain(path, chain.export(1), where="f", now=NOW + 9 * DAY)
+    revoke(path, chain.entries[0].key_id, reason="superseded", since=NOW + 5 * DAY, now=NOW + 9 * DAY)
+    before = path.read_bytes()
+    followed = pin_chain(path, chain.export(1), where="f", now=NOW + 9 * DAY)
+    assert (followed.proven_by, followed.added) == (None, ())
+    assert path.read_bytes() == before
+    # The next key of the chain is signed by one that counts.
+    followed = pin_chain(path, chain.export(), where="f", now=NOW + 9 * DAY)
+    assert followed.proven_by == chain.entries[1].key_id
 
 
 def test_pinning_keeps_rotations_and_revocations(chain: Chain, path: Path) -> None:
