@@ -234,7 +234,7 @@ def pin_entry(file: Path, trust: Path | None, again: bool, as_json: bool) -> Non
         ) from None
     record = load_user_json(data, str(file))
     path = trust_path(trust, Places.from_environment())
-    if "rotations" not in record:
+    if not isinstance(record, dict) or "rotations" not in record:
         key = TrustedKey.from_record(record, where=str(file))
         pin(path, key, again=again)
         result = {"key_id": key.key_id, "trust": str(path), "proven_by": None, "added": [key.key_id]}

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import select
 import shutil
+import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -378,3 +383,54 @@ def test_a_stolen_key_is_revoked_and_its_successor_pinned_again(
     assert "--again" in refused.err
     assert her("keys", "pin", entry, "--again").code == 0
     assert her("verify", run).code == 0
+
+
+def test_rotate_asks_for_both_passphrases_at_the_terminal(home_of_its_own: Path) -> None:
+    """The new key's, twice, and then the old key's; neither is shown."""
+    command = [sys.executable, "-m", "evalkit", "keys"]
+    code, output = in_a_terminal([*command, "init"], [b"old horse", b"old horse"])
+    assert code == 0, output
+    code, output = in_a_terminal([*command, "rotate"], [b"new horse", b"new horse", b"old horse"])
+    assert code == 0, output
+    assert b"horse" not in output
+    assert [line.split(b": ")[0].split(b" /")[0] for line in output.splitlines()[:3]] == [
+        b"New passphrase", b"Once more", b"Passphrase for"
+    ]  # fmt: skip
+    shown = value("keys", "show", "--json")
+    assert shown["signing"]["encrypted"]
+    assert shown["retired"][0]["encrypted"]
+    # Twice different, or empty: nothing is made.
+    places = Places.from_environment()
+    before = {p: p.read_bytes() for p in places.config.rglob("*") if p.is_file()}
+    for typed in ([b"a", b"b"], [b""]):
+        code, output = in_a_terminal([*command, "rotate"], typed)
+        assert code == 2
+        assert b"not repeated" in output
+    assert {p: p.read_bytes() for p in places.config.rglob("*") if p.is_file()} == before
+
+
+def in_a_terminal(arguments: list[str], answers: list[bytes], *, timeout: float = 60) -> tuple[int, bytes]:
+    """Run a program with a controlling terminal; give the next answer at each prompt."""
+    pid, master = pty.fork()
+    if pid == 0:
+        try:
+            os.execv(arguments[0], arguments)
+        finally:
+            os._exit(127)
+    output, end, left = b"", time.monotonic() + timeout, list(answers)
+    try:
+        while time.monotonic() < end:
+            if select.select([master], [], [], 0.1)[0]:
+                try:
+                    part = os.read(master, 4096)
+                except OSError:
+                    break
+                if not part:
+                    break
+                output += part
+                if left and output.endswith(b": "):
+                    os.write(master, left.pop(0) + b"\n")
+        _, status = os.waitpid(pid, 0)
+    finally:
+        os.close(master)
+    return os.waitstatus_to_exitcode(status), output
