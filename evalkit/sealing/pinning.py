@@ -176,7 +176,8 @@ def pin_chain(
     """Follow a chain of rotations (`chain_record`) from the newest of its keys that is pinned here.
 
     Where one is, the keys after it are pinned by its signature, with no decision left.  Where none
-    is, the chain is pinned like any new key: by decision.  Raises `BindingError` ``authority`` where
+    is, the chain is pinned like any new key: by decision.  A chain to a key that is pinned already
+    changes nothing.  Raises `BindingError` ``authority`` where
     a rotation does not verify, forks, or starts from a key that is revoked or suspended here.
     """
     now = now if now is not None else datetime.now(UTC)
@@ -196,14 +197,17 @@ def pin_chain(
                 where,
                 "rotations signed by keys that count; a revoked key can write any date",
             )
+        if names[-1] in pinned:
+            # Never hang from another key what a person pinned by decision.
+            led = next((r for r in contents.rotations if r.next.key_id == names[-1]), None)
+            by = led.previous if led is not None and led.previous not in bad else None
+            result.append(Followed(chain[-1].next, by, ()))
+            return contents
         added = tuple(name for name in names[anchor or 0 :] if name not in pinned)
         if anchor is not None:
             caveats = _anchor_caveats(pinned[names[anchor]], now)
             result.append(Followed(chain[-1].next, names[anchor], added, caveats))
             return _with_rotations(contents, new)
-        if names[-1] in pinned:
-            result.append(Followed(chain[-1].next, None, ()))
-            return contents
         result.append(Followed(chain[-1].next, None, added))
         return _with_rotations(replace(contents, keys=(*contents.keys, first)), new)
 

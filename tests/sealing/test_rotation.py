@@ -389,6 +389,19 @@ def test_a_second_rotation_of_the_same_key_is_a_fork(chain: Chain, path: Path) -
     assert path.read_bytes() == before
 
 
+def test_a_key_pinned_by_decision_never_hangs_from_another(chain: Chain, path: Path) -> None:
+    """Else whoever is pinned for something could name another's key, and take it down with his own."""
+    pin(path, chain.entries[0])
+    pin(path, chain.entries[1])
+    before = path.read_bytes()
+    followed = pin_chain(path, chain.export(1), where="f", now=NOW + 9 * DAY)
+    assert (followed.proven_by, followed.added) == (None, ())
+    assert path.read_bytes() == before
+    followed = pin_chain(path, chain.export(), where="f", now=NOW + 9 * DAY)
+    assert followed.proven_by == chain.entries[1].key_id
+    assert [r.serial for r in Trust.load(path, []).rotations] == [2]
+
+
 def test_a_chain_from_a_stranger_is_a_new_key(chain: Chain, path: Path) -> None:
     followed = pin_chain(path, chain.export(), where="f", now=NOW + 9 * DAY)
     assert followed.proven_by is None
