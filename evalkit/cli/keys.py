@@ -1,18 +1,25 @@
-"""``evalkit keys``: the user's own signing and unsealing keys."""
+"""``evalkit keys``: the user's own keys, and the keys of others that the user trusts."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from evalkit.cli.options import trust_option
+from evalkit.cli.options import json_option, print_json, trust_option
 from evalkit.errors import EvalkitError
+
+if TYPE_CHECKING:
+    from evalkit.sealing import Trust, TrustedKey
+
+COMPARE = "compare this id with the key's owner before you rely on it"
 
 
 @click.group()
 def keys() -> None:
-    """Make and show the keys that sign and open your runs, and hand them over to verifiers."""
+    """Make, show, rotate and revoke the keys that sign and open your runs, and hand them over to verifiers."""
 
 
 @keys.command()
@@ -31,7 +38,6 @@ def init(trust: Path | None, no_passphrase: bool) -> None:
         PREDICATES,
         Places,
         TrustedKey,
-        ask_passphrase,
         create_signing_key,
         create_unsealing_key,
         key_id,
@@ -40,14 +46,7 @@ def init(trust: Path | None, no_passphrase: bool) -> None:
     )
 
     places = Places.from_environment()
-    passphrase = None if no_passphrase else ask_passphrase("New passphrase: ")
-    if passphrase is not None and (not passphrase or passphrase != ask_passphrase("Once more: ")):
-        raise EvalkitError(
-            "the passphrase is empty or was not repeated",
-            where="terminal",
-            expected="the same passphrase twice",
-            do="run it again, or pass --no-passphrase; no key was made",
-        )
+    passphrase = _new_passphrase(no_passphrase)
     public = create_signing_key(places.signing_key, passphrase)
     create_unsealing_key(places.unsealing_key)
     path = trust_path(trust, places)
@@ -56,7 +55,8 @@ def init(trust: Path | None, no_passphrase: bool) -> None:
         TrustedKey.of(
             public,
             roles=("evaluator", "instructor"),
-            predicate_types=tuple(PREDICATES[name] for name in SIGNED_PHASES),
+            # its own successor as well: evalkit keys rotate
+            predicate_types=tuple(PREDICATES[name] for name in (*SIGNED_PHASES, "trust/rotation")),
             custody="self",
             comment="made by evalkit keys init",
         ),
@@ -67,78 +67,318 @@ def init(trust: Path | None, no_passphrase: bool) -> None:
         click.echo(f"for batches    ssh-add {places.signing_key}")
 
 
+def _new_passphrase(none: bool) -> bytes | None:
+    """A passphrase typed twice, or None where there is to be none."""
+    from evalkit.sealing import ask_passphrase
+
+    if none:
+        return None
+    passphrase = ask_passphrase("New passphrase: ")
+    if not passphrase or passphrase != ask_passphrase("Once more: "):
+        raise EvalkitError(
+            "the passphrase is empty or was not repeated",
+            where="terminal",
+            expected="the same passphrase twice",
+            do="run it again, or pass --no-passphrase; no key was made",
+        )
+    return passphrase
+
+
 @keys.command()
-@trust_option
-def show(trust: Path | None) -> None:
-    """Show your signing key and the keys that your trust file pins."""
-    from evalkit.sealing import Places, Trust, key_id, trust_path
-    from evalkit.sealing.keys import public_part
+@json_option
+def show(as_json: bool) -> None:
+    """Show your own keys: the signing key, how it is guarded, rotated ones, and the unsealing key.
+
+    `evalkit keys list` shows the keys that your trust file pins.
+    """
+    from evalkit.sealing import Places, load_unsealing_key
 
     places = Places.from_environment()
-    if places.signing_key.exists():
-        public, encrypted = public_part(places.signing_key)
-        guard = "with passphrase" if encrypted else "without passphrase"
-        click.echo(f"signing key {key_id(public)}, {guard}\n  {places.signing_key}")
-    else:
-        click.echo("no signing key: precommit makes an ephemeral one (evalkit keys init makes yours)")
-    path = trust_path(trust, places)
-    if not path.exists():
-        click.echo(f"no trust file at {path}")
+    signing = _own_key(places.signing_key) if places.signing_key.exists() else None
+    folder = places.signing_key.parent
+    retired = [_own_key(path) for path in sorted(folder.glob(f"{places.signing_key.name}-*"))]
+    unsealing = None
+    if places.unsealing_key.exists():
+        public = load_unsealing_key(places.unsealing_key).public_key().public_bytes_raw()
+        unsealing = {"public_key": public.hex(), "path": str(places.unsealing_key)}
+    if as_json:
+        print_json({"signing": signing, "retired": retired, "unsealing": unsealing})
         return
-    loaded = Trust.load(path, [])
-    click.echo(f"trust {path} {loaded.digest}")
+    if signing is None:
+        click.echo("no signing key: precommit makes an ephemeral one (evalkit keys init makes yours)")
+    else:
+        click.echo(f"signing key {_own_text(signing)}")
+    for key in retired:
+        click.echo(f"rotated key {_own_text(key)}")
+    if unsealing is not None:
+        click.echo(f"unsealing key {unsealing['public_key']}, without passphrase\n  {unsealing['path']}")
+    click.echo("evalkit keys list shows the keys that you trust")
+
+
+def _own_key(path: Path) -> dict[str, Any]:
+    from evalkit.sealing import AgentSigner, key_id
+    from evalkit.sealing.keys import public_part
+
+    public, encrypted = public_part(path)
+    return {
+        "key_id": key_id(public),
+        "public_key": public.hex(),
+        "path": str(path),
+        "encrypted": encrypted,
+        "in_agent": AgentSigner(public).holds_key(),
+    }
+
+
+def _own_text(key: dict[str, Any]) -> str:
+    guard = "with passphrase" if key["encrypted"] else "without passphrase"
+    agent = ", ssh-agent holds it" if key["in_agent"] else ""
+    return f"{key['key_id']}, {guard}{agent}\n  {key['path']}"
+
+
+@keys.command("list")
+@trust_option
+@json_option
+def list_keys(trust: Path | None, as_json: bool) -> None:
+    """List every key that your trust file pins, what it may sign and what it is worth now."""
+    loaded = _load(trust)
+    now = datetime.now(UTC)
+    if as_json:
+        print_json(
+            {
+                "trust": {"path": str(loaded.path), "digest": loaded.digest},
+                "keys": [_listed(loaded, key, now) for key in loaded.keys],
+            }
+        )
+        return
+    click.echo(f"trust {loaded.path} {loaded.digest}")
     for key in loaded.keys:
-        scope = f"runs {', '.join(key.runs)}" if key.runs is not None else "every run"
         kind = "ephemeral, " if key.ephemeral else ""
-        click.echo(f"  {key.key_id}  {kind}custody {key.custody}, {scope}")
+        for name, value in (
+            (key.key_id, ""),
+            ("  status", loaded.status(key, now).text),
+            ("  roles", ", ".join(key.roles) or "none"),
+            ("  may sign", "\n            ".join(key.predicate_types) or "nothing"),
+            ("  runs", "every run" if key.runs is None else ", ".join(key.runs) or "none"),
+            ("  custody", f"{kind}{key.custody}"),
+            ("  comment", key.comment),
+        ):
+            if value or not name.startswith(" "):
+                click.echo(f"{name:<11} {value}".rstrip())
+
+
+def _listed(trust: Trust, key: TrustedKey, now: datetime) -> dict[str, Any]:
+    from evalkit.sealing.times import short_text
+
+    end, rotation, revocation = trust.end(key), trust.rotation_from(key.key_id), trust.revocation(key.key_id)
+    status = trust.status(key, now)
+    return key.record() | {
+        "status": status.word,
+        "status_text": status.text,
+        "ends": None if end is None else short_text(end),
+        "rotated_to": None if rotation is None else rotation.next.key_id,
+        "revocation": None if revocation is None else revocation.record(),
+    }
+
+
+def _load(trust: Path | None) -> Trust:
+    from evalkit.sealing import Places, Trust, trust_path
+
+    return Trust.load(trust_path(trust, Places.from_environment()), [])
 
 
 @keys.command()
 @click.argument("key")
 @trust_option
 def export(key: str, trust: Path | None) -> None:
-    """Print the entry of KEY (a key id, or the id of the run it was made for), to hand to a verifier.
+    """Print the entry of KEY (a key id or its beginning, or the id of a run it was made for), for a verifier.
 
     The entry holds the public key and what it may sign; it is no secret, and no proof of whose it is.
+    For a key that was rotated, the first entry and the signed rotations are printed: who has pinned a
+    key of that chain can check the ones after it.
     """
-    from evalkit.sealing import Places, Trust, canonical_json, trust_path
+    from evalkit.sealing import canonical_json
+    from evalkit.sealing.pinning import chain_record
 
-    loaded = Trust.load(trust_path(trust, Places.from_environment()), [])
-    found = [k for k in loaded.keys if k.key_id == key or (k.runs is not None and key in k.runs)]
-    if not found:
-        raise EvalkitError(
-            f"no pinned key has the id {key!r} or was made for such a run",
-            where=str(loaded.path),
-            expected="a key id or run id that `evalkit keys show` lists",
-            do="evalkit keys show",
-        )
+    loaded = _load(trust)
+    found = [k for k in loaded.keys if k.runs is not None and key in k.runs] or [loaded.find(key)]
     for entry in found:
-        click.echo(canonical_json(entry.record()).decode())
+        chained = loaded.rotation_from(entry.key_id) or loaded.rotation_to(entry.key_id)
+        # a chain from a key that does not count would be refused; the entry may still be pinned by decision
+        chain = chained is not None and not loaded.suspension(entry.key_id)
+        click.echo(canonical_json(chain_record(loaded, entry) if chain else entry.record()).decode())
 
 
 @keys.command("pin")
-@click.argument("entry", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @trust_option
-def pin_entry(entry: Path, trust: Path | None) -> None:
-    """Trust the key in the file ENTRY, which its owner made with `evalkit keys export`.
+@click.option("--again", is_flag=True, help="Decide anew to trust a key whose rotation no longer counts.")
+@json_option
+def pin_entry(file: Path, trust: Path | None, again: bool, as_json: bool) -> None:
+    """Trust the key in FILE, which its owner made with `evalkit keys export`.
 
-    Compare the key id that is printed with its owner by another way before you rely on it.
+    A key that is new to you: compare the id that is printed with its owner by another way before you rely
+    on it.  A chain of rotations from a key that you have pinned needs no decision: that key signed it.
     """
     from evalkit.decisions.packet import load_user_json
     from evalkit.sealing import Places, TrustedKey, pin, trust_path
+    from evalkit.sealing.pinning import pin_chain
 
     try:
-        data = entry.read_bytes()
+        data = file.read_bytes()
     except OSError as error:
         raise EvalkitError(
             f"cannot read the entry ({error.strerror})",
-            where=str(entry),
+            where=str(file),
             expected="a file made with `evalkit keys export`",
             do="check the path",
         ) from None
-    key = TrustedKey.from_record(load_user_json(data, str(entry)), where=str(entry))
+    record = load_user_json(data, str(file))
     path = trust_path(trust, Places.from_environment())
-    pin(path, key)
-    click.echo(
-        f"pinned {key.key_id}\n    in {path}\ncompare this id with the key's owner before you rely on it"
+    if not isinstance(record, dict) or "rotations" not in record:
+        key = TrustedKey.from_record(record, where=str(file))
+        pin(path, key, again=again)
+        result = {"key_id": key.key_id, "trust": str(path), "proven_by": None, "added": [key.key_id]}
+        text = f"pinned {key.key_id}\n    in {path}\n{COMPARE}"
+    else:
+        followed = pin_chain(path, record, where=str(file))
+        result = {
+            "key_id": followed.newest.key_id,
+            "trust": str(path),
+            "proven_by": followed.proven_by,
+            "added": list(followed.added),
+            "not_proven": list(followed.caveats),
+        }
+        text = f"pinned {followed.newest.key_id}\n    in {path}\n"
+        if followed.proven_by is not None:
+            text += f"proven by the key you pinned before, {followed.proven_by}"
+        elif not followed.added:
+            text += "it was pinned before; the chain adds nothing"
+        else:
+            text += (
+                "this cannot be checked by its rotations: no key before it in the chain was pinned here,\n"
+                f"so it is as new to you as any other key: {COMPARE}"
+            )
+        text += "".join(f"\nnot proven: {caveat}" for caveat in followed.caveats)
+    if as_json:
+        print_json(result)
+    else:
+        click.echo(text)
+
+
+@keys.command()
+@click.argument("key")
+@click.option(
+    "--reason",
+    required=True,
+    type=click.Choice(["compromised", "superseded", "lost"]),
+    help="Why the key no longer counts.",
+)
+@click.option("--since", help="From when on, for example 2026-11-30T12:00:00Z; now by default.")
+@click.option("--comment", default="", help="A note for yourself.")
+@trust_option
+@json_option
+def revoke(key: str, reason: str, since: str | None, comment: str, trust: Path | None, as_json: bool) -> None:
+    """Revoke KEY (a key id, or at least the first 8 digits of it) in your trust file.
+
+    What it signed then counts only where a timestamp authority saw it before that time.  A revocation can be
+    made wider later (an earlier time; compromised) and never narrower.
+    """
+    from evalkit.sealing import Trust
+    from evalkit.sealing import revoke as revoke_key
+
+    loaded = _load(trust)
+    found = loaded.find(key)
+    made = revoke_key(loaded.path, found.key_id, reason=reason, since=_moment(since), comment=comment)
+    after = Trust.load(loaded.path, [])
+    hanging = [k.key_id for k in after.keys if after.suspension(k.key_id)]
+    if as_json:
+        print_json({"revocation": made.record(), "trust": str(after.path), "suspended": hanging})
+        return
+    click.echo(f"{after.status(found, datetime.now(UTC)).text}\n  {found.key_id}\n  in {after.path}")
+    click.echo("what it signed counts only with a timestamp from before; runs signed with it fail to verify")
+    for suspended in hanging:
+        click.echo(f"suspended {suspended}\n  {after.suspension(suspended)}")
+    if hanging:
+        click.echo("to trust one of these all the same, by your own decision: evalkit keys pin --again FILE")
+
+
+def _moment(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise EvalkitError(
+            f"{text!a} is not a time with an offset",
+            where="--since",
+            expected="for example 2026-11-30T12:00:00Z",
+            do="correct it, or leave it out for now",
+        )
+    return moment.astimezone(UTC)
+
+
+@keys.command()
+@trust_option
+@click.option(
+    "--overlap-days",
+    type=click.IntRange(0, 366),
+    default=0,
+    show_default=True,
+    help="How long the old key stays valid, to finish runs that were planned with it.",
+)
+@click.option(
+    "--no-passphrase", is_flag=True, help="Leave the new key unprotected (for machines without a person)."
+)
+@json_option
+def rotate(trust: Path | None, overlap_days: int, no_passphrase: bool, as_json: bool) -> None:
+    """Make a new signing key, signed for by the old one, and put it in the old one's place.
+
+    The old key is kept for unfinished runs and as long as the overlap lasts.  Run it again if it was
+    interrupted: it finishes what it began.
+    """
+    from evalkit.sealing import Places, trust_path
+    from evalkit.sealing.successor import rotate as rotate_key
+    from evalkit.sealing.times import short_text
+
+    places = Places.from_environment()
+    path = trust_path(trust, places)
+    done = rotate_key(
+        places,
+        path,
+        passphrase=lambda: _new_passphrase(no_passphrase),
+        overlap=timedelta(days=overlap_days),
     )
+    rotation = done.rotation
+    ends = short_text(rotation.ends_previous)
+    if as_json:
+        print_json(
+            {
+                "previous": rotation.previous,
+                "next": rotation.next.key_id,
+                "serial": rotation.serial,
+                "ends_previous": ends,
+                "envelope": rotation.digest,
+                "signing_key": str(places.signing_key),
+                "retired_key": str(done.retired),
+                "trust": str(path),
+                "resumed": done.resumed,
+            }
+        )
+        return
+    if done.resumed:
+        click.echo("a rotation that was interrupted is finished")
+    click.echo(f"signing key    {places.signing_key}\n               {rotation.next.key_id}")
+    click.echo(f"rotated key    {done.retired}\n               {rotation.previous}\npinned in      {path}")
+    if rotation.ends_previous > rotation.signed_at:
+        click.echo(
+            f"runs planned with the rotated key can be finished until {ends}; new plans use the new key"
+        )
+    else:
+        click.echo(
+            f"the rotated key ended on {ends}: runs planned with it cannot be finished any more, what it signed"
+            " before stays valid (--overlap-days leaves time)"
+        )
+    click.echo(f"for verifiers  evalkit keys export {rotation.next.key_id} > chain.json")
+    click.echo("               they run evalkit keys pin chain.json")

@@ -137,6 +137,7 @@ def reveal(
                 expected="one reveal a run",
                 do="read its calibration.json; `evalkit verify` checks it",
             )
+        opened.trust.refuse_unable(signer.key_id, PREDICATES["decisions/reveal"], plan.run_id, clock())
         attempt = ledger.begin_attempt(plan.run_id, REVEAL, write_calibration=write_calibration)
         document = document_of(run, _open_sealed(run, places), at)
         if not write_calibration:

@@ -21,7 +21,7 @@ from typing import Any
 
 from evalkit.decisions.case import PART_A_FILES, PartA, Verification, part_a, verify_part_a
 from evalkit.decisions.configuration import REPLAY_FILE, Model
-from evalkit.decisions.journal import attempts_begun, attested_journal, check_committed
+from evalkit.decisions.journal import attempts_begun, attested_journal, check_committed, check_signed_at
 from evalkit.decisions.layout import (
     EX_ANTE,
     EX_ANTE_FILE,
@@ -320,12 +320,13 @@ def open_ex_ante(evidence: OpenEvidence) -> OpenExAnte:
             do="make a new run",
         )
     journal = attested_journal(opened, Head.from_record(verified.predicate.get("ledger")), document)
+    check_signed_at(journal, verified)
     check_committed(journal, plan_run_id=opened.plan.run_id, phase=EX_ANTE, pair=(document_bytes, envelope))
     return OpenExAnte(evidence, document, document_bytes, verified, envelope, journal)
 
 
 #: what `commit_phase` adds to a predicate
-_LEDGER_FIELDS = ("ledger",)
+_LEDGER_FIELDS = ("ledger", "signed_at")
 
 
 def check_signer(verified: Verified, plan: Precommit, where: str) -> None:

@@ -46,6 +46,7 @@ from evalkit.sealing import (
     load_strict,
     resolve_signer,
 )
+from evalkit.sealing.signer import signing_key_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -156,6 +157,7 @@ def evaluate(
                 do="restore the ledger, or make another precommit",
             )
         _check_attempts_left(plan, ledger)
+        opened.trust.refuse_unable(signer.key_id, PREDICATES["decisions/ex-ante"], plan.run_id, clock())
         attempt = ledger.begin_attempt(
             plan.run_id,
             EX_ANTE,
@@ -248,14 +250,19 @@ def attest(
 
 def has_signer(plan: Precommit, places: Places) -> bool:
     """Is there a key here with which this run could be signed?"""
-    path = places.ephemeral(plan.run_id) / "signing" if plan.ephemeral_keys else places.signing_key
-    return os.path.lexists(path)
+    return os.path.lexists(_key_file(plan, places))
+
+
+def _key_file(plan: Precommit, places: Places) -> Path:
+    """The run's ephemeral key, or the user's own that the plan names, rotated since or not."""
+    if plan.ephemeral_keys:
+        return places.ephemeral(plan.run_id) / "signing"
+    return signing_key_file(places, plan.signing_key_id)
 
 
 def signer_of(plan: Precommit, places: Places, run_dir: Path) -> Any:
-    """The signer that the plan names: its ephemeral key, or the configured one."""
-    path = places.ephemeral(plan.run_id) / "signing" if plan.ephemeral_keys else None
-    signer = resolve_signer(places, key_path=path, workspace=[run_dir])
+    """The signer that the plan names."""
+    signer = resolve_signer(places, key_path=_key_file(plan, places), workspace=[run_dir])
     if signer.key_id != plan.signing_key_id:
         raise BindingError(
             Binding.AUTHORITY,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from evalkit.decisions.layout import EX_ANTE, JOURNAL, read_bound
 from evalkit.decisions.moments import instant
 from evalkit.errors import Binding, BindingError
-from evalkit.sealing import Head, canonical_json, digest, verify_chain
+from evalkit.sealing import Head, Verified, canonical_json, digest, verify_chain
 from evalkit.sealing.ledger import CLOCK_TOLERANCE
 
 if TYPE_CHECKING:
@@ -104,6 +104,19 @@ def check_dated(at: str, records: list[dict[str, Any]], *, since: str | None, un
         raise _journal_error(
             f"{at} is not a time at which that could happen, by the journal",
             f"from {first.isoformat()} to {last['time']}",
+        )
+
+
+def check_signed_at(records: list[dict[str, Any]], verified: Verified) -> None:
+    """A phase is signed at the time of its intent, the entry whose head it signs: the key's validity is
+    judged at that time, so it must not be another than the ledger's."""
+    head = Head.from_record(verified.predicate.get("ledger"))
+    intent = next(r for r in records if r["seq"] == head.size - 1)
+    stated = verified.predicate.get("signed_at")
+    if stated is None or intent.get("time") != stated:
+        raise _journal_error(
+            f"the attestation says that it was signed at {stated}",
+            f"{intent.get('time')}, when the journal says that it was to be signed",
         )
 
 

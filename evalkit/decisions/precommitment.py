@@ -7,8 +7,10 @@ ciphertext.  The whole run folder appears at once, or not at all.
 
 from __future__ import annotations
 
+import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -145,10 +147,12 @@ def precommit(
     sealed_mapping = _checked_mapping(mapping, ordered)
     instructions = Instructions.shipped()
 
-    keys, trust_file = _keys(places, run_id, workspace, trust)
     from evalkit.sealing import resolve_signer
 
-    with resolve_signer(places, key_path=keys.signing_path, workspace=workspace) as signer:
+    with (
+        _keys(places, run_id, workspace, trust, out) as (keys, trust_file),
+        resolve_signer(places, key_path=keys.signing_path, workspace=workspace) as signer,
+    ):
         loaded_trust = Trust.load(trust_file, workspace)
         ledger = Ledger(places.ledger(signer.key_id), clock=clock)
         head = ledger.head
@@ -213,6 +217,7 @@ def precommit(
                 "ledger": head.record(),
             },
             signer=signer,
+            at=clock(),
         )
         verify(
             attestation,
@@ -220,24 +225,25 @@ def precommit(
             predicate_type=PREDICATES["decisions/precommit"],
             trust=loaded_trust,
             run_id=run_id,
+            at=clock(),
         ).check_subject(plan_bytes)
         ledger.append("precommit", run_id=run_id, document=digest(plan_bytes), envelope=digest(attestation))
 
-    def build(root: Path) -> None:
-        files = {PLAN: plan_bytes, PLAN_ATTESTATION: attestation, JOURNAL: ledger.segment(head.size)}
-        for case in ordered:
-            for name, data in case.part_a.files().items():
-                files[f"part-a/{case.entry.case_id}/{name}"] = data
-        files |= {f"instructions/{name}": data for name, data in instructions.files().items()}
-        files |= {sealed_file(kind): packet.ciphertext for kind, packet in packets.items()}
-        if model.replay is not None:
-            files[REPLAY_FILE] = model.replay
-        for name, data in files.items():
-            target = root / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(data)
+        def build(root: Path) -> None:
+            files = {PLAN: plan_bytes, PLAN_ATTESTATION: attestation, JOURNAL: ledger.segment(head.size)}
+            for case in ordered:
+                for name, data in case.part_a.files().items():
+                    files[f"part-a/{case.entry.case_id}/{name}"] = data
+            files |= {f"instructions/{name}": data for name, data in instructions.files().items()}
+            files |= {sealed_file(kind): packet.ciphertext for kind, packet in packets.items()}
+            if model.replay is not None:
+                files[REPLAY_FILE] = model.replay
+            for name, data in files.items():
+                target = root / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(data)
 
-    commit_directory(out, build)
+        commit_directory(out, build)
     return plan
 
 
@@ -357,10 +363,14 @@ def _seal(
     return packets
 
 
-def _keys(places: Places, run_id: str, workspace: list[Path], trust: Path | None) -> tuple[_Keys, Path]:
-    """The configured keys, or ephemeral ones that are pinned for this run only."""
-    import os
+@contextmanager
+def _keys(
+    places: Places, run_id: str, workspace: list[Path], trust: Path | None, out: Path
+) -> Iterator[tuple[_Keys, Path]]:
+    """The configured keys, or ephemeral ones that are pinned for this run only.
 
+    Where no run comes of it, the ephemeral keys and their pin go again.
+    """
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
     from evalkit.sealing import (
@@ -370,6 +380,7 @@ def _keys(places: Places, run_id: str, workspace: list[Path], trust: Path | None
         load_unsealing_key,
         pin,
     )
+    from evalkit.sealing.pinning import unpin
 
     trust_file = trust_path(trust, places)
     if os.path.lexists(places.signing_key):
@@ -377,13 +388,16 @@ def _keys(places: Places, run_id: str, workspace: list[Path], trust: Path | None
             create_unsealing_key(places.unsealing_key, workspace=workspace)
         private = load_unsealing_key(places.unsealing_key, workspace=workspace)
         public = private.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
-        return _Keys(None, public, ephemeral=False), trust_file
+        yield _Keys(None, public, ephemeral=False), trust_file
+        return
     folder = places.ephemeral(run_id)
-    signing = create_signing_key(folder / "signing", workspace=workspace)
-    unsealing = create_unsealing_key(folder / "unsealing.pem", workspace=workspace)
-    pin(
-        trust_file,
-        TrustedKey.of(
+    with ExitStack() as undo:  # holds what was made here, never the keys of an older run of that id
+        signing = create_signing_key(folder / "signing", workspace=workspace)
+        undo.callback(folder.rmdir)
+        undo.callback((folder / "signing").unlink)
+        unsealing = create_unsealing_key(folder / "unsealing.pem", workspace=workspace)
+        undo.callback((folder / "unsealing.pem").unlink)
+        key = TrustedKey.of(
             signing,
             roles=("evaluator", "instructor"),
             predicate_types=tuple(PREDICATES[name] for name in SIGNED_PHASES),
@@ -391,7 +405,13 @@ def _keys(places: Places, run_id: str, workspace: list[Path], trust: Path | None
             ephemeral=True,
             runs=(run_id,),
             comment="made by precommit because no signing key was configured",
-        ),
-        workspace=workspace,
-    )
-    return _Keys(folder / "signing", unsealing, ephemeral=True), trust_file
+        )
+        pin(trust_file, key, workspace=workspace)
+        undo.callback(unpin, trust_file, key, workspace=workspace)
+        try:
+            yield _Keys(folder / "signing", unsealing, ephemeral=True), trust_file
+        except BaseException:
+            if os.path.lexists(out):  # the run is there, and only what came after it failed
+                undo.pop_all()
+            raise
+        undo.pop_all()

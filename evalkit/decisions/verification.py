@@ -24,7 +24,13 @@ from evalkit.decisions.chain import (
     open_plan,
     run_directory,
 )
-from evalkit.decisions.journal import check_committed, check_covered, check_dated, open_journal
+from evalkit.decisions.journal import (
+    check_committed,
+    check_covered,
+    check_dated,
+    check_signed_at,
+    open_journal,
+)
 from evalkit.decisions.layout import EX_ANTE, REVEAL, REVEAL_FILE
 from evalkit.decisions.moments import instant
 from evalkit.decisions.openings import Opened, interpret, sealed_packets
@@ -39,6 +45,7 @@ from evalkit.sealing import (
     Head,
     Opening,
     Places,
+    Verified,
     canonical_json,
     digest,
     load_canonical,
@@ -96,17 +103,17 @@ def verify_run(
     _check_entries(run_dir)
     opened = open_plan(run_dir, load_trust(run_dir, trust, places))
     evidence = open_evidence(opened)
-    lines = _plan_lines(opened)
+    lines = [*_plan_lines(opened), *_caveat_lines(opened.attestation)]
     phase, attempts, ex_ante, calibration = "precommitted", 0, None, None
     if (run_dir / EX_ANTE).exists():
         run = open_ex_ante(evidence)
         ex_ante, attempts = run.document, run.attempts
         phase = str(ex_ante["phase"])
-        lines += _ex_ante_lines(run)
+        lines += [*_ex_ante_lines(run), *_caveat_lines(run.attestation)]
         if (run_dir / REVEAL).exists():
-            calibration = _check_reveal(run)
+            calibration, attestation = _check_reveal(run)
             phase = str(calibration["phase"])
-            lines += _reveal_lines(calibration)
+            lines += [*_reveal_lines(calibration), *_caveat_lines(attestation)]
         else:
             _refuse_removed_reveal(run)
             sealed_packets(run_dir, opened.plan)
@@ -206,6 +213,11 @@ def _plan_lines(opened: OpenPlan) -> list[Line]:
     ]
 
 
+def _caveat_lines(attestation: Verified) -> list[Line]:
+    """What the signature alone does not prove of its time (evalkit.sealing.envelope)."""
+    return [Line("not proven", caveat, attestation.subject_name) for caveat in attestation.caveats]
+
+
 def _instruction_lines(opened: OpenPlan) -> list[Line]:
     own = Instructions.shipped().digests() == opened.plan.instructions
     said = "prompt template, response schema and rubric are those of the plan"
@@ -300,7 +312,7 @@ def _limits(opened: OpenPlan) -> list[Line]:
     return lines
 
 
-def _check_reveal(run: OpenExAnte) -> dict[str, Any]:
+def _check_reveal(run: OpenExAnte) -> tuple[dict[str, Any], Verified]:
     """Verify the reveal's attestation, its openings and its numbers against run and plan."""
     try:
         return _checked_reveal(run)
@@ -308,7 +320,7 @@ def _check_reveal(run: OpenExAnte) -> dict[str, Any]:
         raise _wrong(Binding.RUN, f"this is no post-reveal record ({type(error).__name__})") from None
 
 
-def _checked_reveal(run: OpenExAnte) -> dict[str, Any]:
+def _checked_reveal(run: OpenExAnte) -> tuple[dict[str, Any], Verified]:
     opened = run.evidence.opened
     plan = opened.plan
     document_bytes, envelope = read_phase(opened.run_dir, REVEAL, REVEAL_FILE)
@@ -350,8 +362,9 @@ def _checked_reveal(run: OpenExAnte) -> dict[str, Any]:
     head = Head.from_record(verified.predicate.get("ledger"))
     check_covered(journal, head)
     check_dated(document["revealed_at"], journal, since=run.document["finalized_at"], until=head)
+    check_signed_at(journal, verified)
     check_committed(journal, plan_run_id=plan.run_id, phase=REVEAL, pair=(document_bytes, envelope))
-    return document
+    return document, verified
 
 
 def _published(document: dict[str, Any], run: OpenExAnte) -> Opened:

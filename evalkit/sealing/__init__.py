@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from evalkit.sealing.packet import SealedPacket as SealedPacket
     from evalkit.sealing.phase import Phase as Phase
     from evalkit.sealing.phase import read_phase as read_phase
+    from evalkit.sealing.pinning import pin as pin
+    from evalkit.sealing.pinning import pin_authority as pin_authority
+    from evalkit.sealing.pinning import revoke as revoke
     from evalkit.sealing.places import Places as Places
     from evalkit.sealing.places import check_run_id as check_run_id
     from evalkit.sealing.predicates import PREDICATES as PREDICATES
@@ -53,10 +56,8 @@ if TYPE_CHECKING:
     from evalkit.sealing.timestamp_folder import read_tokens as read_tokens
     from evalkit.sealing.timestamp_folder import write_token as write_token
     from evalkit.sealing.trust import Trust as Trust
-    from evalkit.sealing.trust import TrustedKey as TrustedKey
-    from evalkit.sealing.trust import pin as pin
-    from evalkit.sealing.trust import pin_authority as pin_authority
     from evalkit.sealing.trust import trust_path as trust_path
+    from evalkit.sealing.trusted_key import TrustedKey as TrustedKey
 
 _HOME = {
     "CanonicalError": "canonical",
@@ -84,6 +85,9 @@ _HOME = {
     "SealedPacket": "packet",
     "Phase": "phase",
     "read_phase": "phase",
+    "pin": "pinning",
+    "pin_authority": "pinning",
+    "revoke": "pinning",
     "Places": "places",
     "check_run_id": "places",
     "PREDICATES": "predicates",
@@ -101,10 +105,8 @@ _HOME = {
     "read_tokens": "timestamp_folder",
     "write_token": "timestamp_folder",
     "Trust": "trust",
-    "TrustedKey": "trust",
-    "pin": "trust",
-    "pin_authority": "trust",
     "trust_path": "trust",
+    "TrustedKey": "trusted_key",
 }
 
 __all__ = sorted(_HOME)

@@ -16,8 +16,8 @@ A process killed before 2 leaves nothing; before 6 an attempt that `recover` cou
 the stage is complete, rolls forward; after 6 a committed phase.  ``observe`` is called with a name
 before each step that touches the disk, for tests that stop there.
 
-The predicate carries ``run_id``, ``attempt`` and ``ledger`` (the head after the intent) beside what
-the caller puts in.
+The predicate carries ``run_id``, ``attempt``, ``ledger`` (the head after the intent) and
+``signed_at`` (the time of the intent) beside what the caller puts in.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ import shutil
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,7 @@ def commit_phase(
             predicate_type=predicate_type,
             predicate=_complete(predicate(intent.head, attempt), run_id, attempt, intent.head),
             signer=signer,
+            at=datetime.fromisoformat(intent.record["time"]),
         )
         observe("verify")
         verified = verify(

@@ -10,13 +10,18 @@ A verification runs in this order, and nothing of the payload is parsed before i
 3. Those same bytes are parsed: canonical, a Statement v1, one subject with one sha256.
 4. Predicate type, subject name and run id must be the ones that the caller asks for, and the key
    must be pinned for them.
+5. The key must have been valid when the predicate says that it was signed (``signed_at``; now, where
+   it does not say): a key that ended since does not unmake what it signed.  But that time is the signer's own word.
+   So where the key has ended, the result carries a caveat, and where the key is revoked, the
+   signature counts only if a timestamp authority saw it before (``attested_at``).
 
 The result is a `Verified`, which only `verify` can make.  The caller compares the subject, because
 only the caller can say which part of it differs.
 
 Errors: ``authority`` where the signer is not one that counts here; ``attestation`` where the
-envelope is malformed, damaged, or says something else than what was asked.  A keyid that names a
-pinned key while no pinned key verifies is damage (or a lie); an unpinned keyid is a foreign signer.
+envelope is malformed, damaged, dated in the future, or says something else than what was asked.  A
+keyid that names a pinned key while no pinned key verifies is damage (or a lie); an unpinned keyid
+is a foreign signer.
 
 Sources: secure-systems-lab/dsse protocol.md 1.0.2; in-toto/attestation spec v1.
 """
@@ -26,15 +31,21 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass
 from datetime import UTC, datetime
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from evalkit.errors import Binding, BindingError
+from evalkit.errors import Binding, BindingError, EvalkitError
 from evalkit.sealing.canonical import CanonicalError, canonical_json, digest, load_canonical
+from evalkit.sealing.ledger import CLOCK_TOLERANCE
 from evalkit.sealing.predicates import PREDICATES
 from evalkit.sealing.signer import Signer
-from evalkit.sealing.trust import Trust, TrustedKey
+from evalkit.sealing.times import parse_signed, short_text, signed_text
+from evalkit.sealing.trusted_key import TrustedKey
+
+if TYPE_CHECKING:
+    from evalkit.sealing.trust import Trust  # which itself reads envelopes, those of rotations
 
 __all__ = ["PAYLOAD_TYPE", "PREDICATES", "STATEMENT_TYPE", "Verified", "pae", "sign", "verify"]
 
@@ -50,12 +61,16 @@ class Verified:
     """What a pinned key has signed.  Only `verify` makes one.
 
     ``payload`` is the statement as signed; `statement` and `predicate` are parsed from it anew each
-    time, so a caller who changes them changes a copy.
+    time, so a caller who changes them changes a copy.  ``signed_at`` is the signer's own word, None
+    where the predicate has none.
+    ``caveats`` lists what is not proven about this signature; each reads after "not proven:".
     """
 
     payload: bytes
     key: TrustedKey
     envelope_digest: str
+    signed_at: datetime | None
+    caveats: tuple[str, ...]
     _: KW_ONLY
     token: InitVar[object]
 
@@ -109,10 +124,17 @@ def sign(
     predicate_type: str,
     predicate: dict[str, Any],
     signer: Signer,
+    at: datetime | None = None,
 ) -> bytes:
-    """The envelope (canonical JSON) that binds ``subject`` to ``predicate`` under the signer's key."""
+    """The envelope (canonical JSON) that binds ``subject`` to ``predicate`` under the signer's key.
+
+    ``at`` (aware; now by default) becomes ``signed_at`` of the predicate, which may not say another.
+    """
     if not predicate_type.startswith("https://"):
         raise ValueError(f"{predicate_type!r} is a name; pass its URI, PREDICATES[{predicate_type!r}]")
+    signed_at = signed_text(at if at is not None else datetime.now(UTC))
+    if predicate.get("signed_at", signed_at) != signed_at:
+        raise ValueError(f"the predicate says signed_at = {predicate['signed_at']!r}, not {signed_at}")
     payload = canonical_json(
         {
             "_type": STATEMENT_TYPE,
@@ -120,7 +142,7 @@ def sign(
                 {"name": subject_name, "digest": {"sha256": digest(subject).removeprefix("sha256:")}}
             ],
             "predicateType": predicate_type,
-            "predicate": predicate,
+            "predicate": predicate | {"signed_at": signed_at},
         }
     )
     message = pae(PAYLOAD_TYPE, payload)
@@ -143,6 +165,17 @@ def sign(
     )
 
 
+@dataclass(frozen=True)
+class Signed:
+    """A statement with a signature that holds: whether it counts is still to be judged."""
+
+    payload: bytes
+    statement: dict[str, Any]
+    key: TrustedKey
+    hint: str
+    signed_at: datetime | None
+
+
 def verify(
     envelope: bytes,
     *,
@@ -151,15 +184,93 @@ def verify(
     trust: Trust,
     run_id: str | None = None,
     at: datetime | None = None,
+    attested_at: datetime | None = None,
 ) -> Verified:
     """Check an envelope against pinned keys; see the module for order, rules and errors.
 
     With ``run_id`` the predicate must name that run: an old attestation cannot be replayed in
-    another one.  ``at`` is the time for which the key must be valid; without it, now.
+    another one.  ``at`` is the time of checking, now by default: nothing may be signed later than
+    `CLOCK_TOLERANCE` after it.  ``attested_at`` is a time at which a pinned timestamp authority saw
+    this very envelope; the caller has verified that.  Both carry a time zone.
     """
+    now = at if at is not None else datetime.now(UTC)
+    for moment in (now, attested_at):
+        if moment is not None and moment.tzinfo is None:
+            raise EvalkitError("a time without a time zone", expected="an aware datetime")
+    signed = read_signed(
+        envelope,
+        keys=trust.keys,
+        pinned_in=str(trust.path),
+        subject_name=subject_name,
+        predicate_type=predicate_type,
+    )
+    key, predicate = signed.key, signed.statement["predicate"]
+    if run_id is not None and predicate.get("run_id") != run_id:
+        _refuse(
+            f"this attests another run ({predicate.get('run_id')!a})",
+            where="predicate.run_id",
+            expected=run_id,
+        )
+    # Other signers do not say when they signed: then the key must be good at the time of checking.
+    stated = now if signed.signed_at is None else signed.signed_at
+    if stated > now + CLOCK_TOLERANCE:
+        _refuse(
+            f"this says that it was signed at {signed_text(stated)}, which is still to come",
+            where="predicate.signed_at",
+            expected=f"a time up to now, {short_text(now)}",
+        )
+    objection = trust.objection(key, predicate_type, run_id, stated, attested_at=attested_at)
+    if objection:
+        raise BindingError(
+            Binding.AUTHORITY,
+            f"the key that signed this may not: {objection}",
+            where=key.key_id,
+            expected="a key that is pinned for this phase, run and time",
+            do="check the key's entry in the trust file (evalkit keys list)",
+        )
+    return Verified(
+        signed.payload,
+        key,
+        digest(envelope),
+        signed.signed_at,
+        _caveats(key, trust.end(key), stated, now, attested_at),
+        token=_ONLY_VERIFY,
+    )
+
+
+def _caveats(
+    key: TrustedKey,
+    end: datetime | None,
+    signed_at: datetime,
+    now: datetime,
+    attested_at: datetime | None,
+) -> tuple[str, ...]:
+    """What only the signer's own clock says about the time of a signature."""
+    found = []
+    # Whoever holds an ended key can still sign and write an older time.
+    if end is not None and end <= now and not (attested_at is not None and attested_at < end):
+        found.append(
+            f"that {key.key_id} signed this before its validity ended on {short_text(end)}:"
+            " only the signer's own clock says so"
+        )
+    if attested_at is not None and attested_at + CLOCK_TOLERANCE < signed_at:
+        found.append(
+            f"that this was signed at {short_text(signed_at)}, as it says: an authority saw it before that"
+        )
+    return tuple(found)
+
+
+def read_signed(
+    envelope: bytes,
+    *,
+    keys: Sequence[TrustedKey],
+    pinned_in: str,
+    subject_name: str,
+    predicate_type: str,
+) -> Signed:
+    """Steps 1 to 4 of the module, but for run and rights: whose signature it is, and over what."""
     payload, signature, hint = _open(envelope)
-    message = pae(PAYLOAD_TYPE, payload)
-    key = _signed_by(trust, hint, signature, message)
+    key = _signed_by(keys, pinned_in, hint, signature, pae(PAYLOAD_TYPE, payload))
     statement = _statement(payload)
     if statement["predicateType"] != predicate_type:
         _refuse(
@@ -173,22 +284,15 @@ def verify(
             where="subject",
             expected=subject_name,
         )
-    if run_id is not None and statement["predicate"].get("run_id") != run_id:
+    predicate = statement["predicate"]
+    signed_at = parse_signed(predicate.get("signed_at"))
+    if signed_at is None and "signed_at" in predicate:
         _refuse(
-            f"this attests another run ({statement['predicate'].get('run_id')!a})",
-            where="predicate.run_id",
-            expected=run_id,
+            "this does not say when it was signed",
+            where="predicate.signed_at",
+            expected="UTC with microseconds, such as 2026-11-30T12:00:00.000000Z",
         )
-    objection = key.objection(predicate_type, run_id, at if at is not None else datetime.now(UTC))
-    if objection:
-        raise BindingError(
-            Binding.AUTHORITY,
-            f"the key that signed this may not: {objection}",
-            where=key.key_id,
-            expected="a key that is pinned for this phase, run and time",
-            do="check the key's entry in the trust file",
-        )
-    return Verified(payload, key, digest(envelope), token=_ONLY_VERIFY)
+    return Signed(payload, statement, key, hint, signed_at)
 
 
 def _open(envelope: bytes) -> tuple[bytes, bytes, str]:
@@ -228,12 +332,14 @@ def _base64(text: Any, where: str) -> bytes:
     return data
 
 
-def _signed_by(trust: Trust, hint: str, signature: bytes, message: bytes) -> TrustedKey:
+def _signed_by(
+    keys: Sequence[TrustedKey], pinned_in: str, hint: str, signature: bytes, message: bytes
+) -> TrustedKey:
     """The pinned key whose signature this is; the hinted one is tried first."""
-    for key in sorted(trust.keys, key=lambda key: key.key_id != hint):
+    for key in sorted(keys, key=lambda key: key.key_id != hint):
         if _holds(key.public_key, signature, message):
             return key
-    if trust.key(hint) is not None:
+    if any(key.key_id == hint for key in keys):
         _refuse(
             "the signature does not hold",
             where=f"key {hint}",
@@ -243,8 +349,8 @@ def _signed_by(trust: Trust, hint: str, signature: bytes, message: bytes) -> Tru
         Binding.AUTHORITY,
         "no pinned key made this signature",
         where=f"it claims the key {hint[:80]!a}",
-        expected=f"one of the {len(trust.keys)} keys in {trust.path}",
-        do="add the key to the trust file if you know whose it is; evalkit keys show lists what is pinned",
+        expected=f"one of the {len(keys)} keys in {pinned_in}",
+        do="pin the key if you know whose it is; evalkit keys list shows what is pinned",
     )
 
 

@@ -61,6 +61,15 @@ class Places:
         return self.config / "keys" / "signing"
 
     @property
+    def next_signing_key(self) -> Path:
+        """Where a rotation makes the new key before it takes the old one's place."""
+        return self.config / "keys" / "signing.next"
+
+    def retired_signing_key(self, key_id: str) -> Path:
+        """Where a rotation keeps the old key: ``keys/signing-<hex of its id>``."""
+        return self.config / "keys" / f"signing-{_hex(key_id)}"
+
+    @property
     def unsealing_key(self) -> Path:
         return self.config / "keys" / "unsealing.pem"
 
@@ -70,13 +79,17 @@ class Places:
 
     def ledger(self, key_id: str) -> Path:
         """The ledger of one signer: ``ledgers/<hex of its key id>.jsonl``."""
-        if not _KEY_ID.fullmatch(key_id):
-            raise EvalkitError(f"{key_id!a} is not a key id", expected="sha256: and 64 hex digits")
-        return self.ledgers / f"{key_id.removeprefix('sha256:')}.jsonl"
+        return self.ledgers / f"{_hex(key_id)}.jsonl"
 
     def ephemeral(self, run_id: str) -> Path:
         """The folder of the keys that live only as long as one run."""
         return self.state / "ephemeral" / check_run_id(run_id)
+
+
+def _hex(key_id: str) -> str:
+    if not _KEY_ID.fullmatch(key_id):
+        raise EvalkitError(f"{key_id!a} is not a key id", expected="sha256: and 64 hex digits")
+    return key_id.removeprefix("sha256:")
 
 
 def _base(environ: Mapping[str, str], name: str, default: Path) -> Path:

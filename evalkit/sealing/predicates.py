@@ -1,4 +1,4 @@
-"""The predicate types of the four protocols, one for each phase.
+"""The predicate types: one for each phase of the four protocols, and one for a rotation of keys.
 
 A predicate type is a name for "what a signature says" (in-toto Statement v1).  Each phase has its
 own, and verification always names the one it wants: a signature made for one phase can then never
@@ -26,6 +26,7 @@ _PHASES = (
     "agentday/day",
     "agentday/grade",
     "agentday/armory",
+    "trust/rotation",
 )
 
 PREDICATES: Mapping[str, str] = MappingProxyType(

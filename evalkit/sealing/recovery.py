@@ -106,8 +106,7 @@ def recover(
     """Settle every listed phase; returns what was done, nothing where all was well.
 
     ``expected`` lists what else may lie in the run directory (the plan, packets); where it is None
-    other entries are not looked at.  ``at`` is the time at which signing keys must be valid; now by
-    default.
+    other entries are not looked at.  ``at`` is the time of checking (see `verify`); now by default.
     """
     shapes = tuple(phases)
     with (

@@ -221,15 +221,27 @@ class AgentSigner(_Closing):
         return answer[0], answer[1:]
 
 
+def signing_key_file(places: Places, key_id: str | None = None) -> Path:
+    """The file of the user's signing key: the rotated one with that id, if there is one, else the current."""
+    if key_id is not None and os.path.lexists(places.retired_signing_key(key_id)):
+        return places.retired_signing_key(key_id)
+    return places.signing_key
+
+
 def resolve_signer(
     places: Places,
     *,
     key_path: Path | None = None,
+    key_id: str | None = None,
     workspace: Iterable[Path] = (),
     environ: Mapping[str, str] = os.environ,
 ) -> HelperSigner | AgentSigner:
-    """The signer for the user's key (or for ``key_path``): the agent if it holds it, else a process."""
-    path = key_path if key_path is not None else places.signing_key
+    """The signer for the user's key (or for ``key_path``): the agent if it holds it, else a process.
+
+    With ``key_id`` a key that was rotated is taken, if that is its id: a run goes on with the key
+    that its plan names.
+    """
+    path = key_path if key_path is not None else signing_key_file(places, key_id)
     if not os.path.lexists(path):
         raise EvalkitError(
             "there is no signing key",

@@ -35,7 +35,9 @@ def test_export_pin_verify(revealed: World, tmp_path: Path, monkeypatch: pytest.
     assert str(tmp_path / "hers") in after.out
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"key_id": 1}', "not json"])
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[1]", "3", "null", '"x"', '{"rotations": []}', '{"key_id": 1}', "not json"]
+)
 def test_a_bad_entry_pins_nothing(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "hers"))
     entry = tmp_path / "entry.json"
@@ -49,4 +51,4 @@ def test_a_bad_entry_pins_nothing(text: str, tmp_path: Path, monkeypatch: pytest
 def test_export_of_an_unknown_key_says_so(revealed: World) -> None:
     done = cli("keys", "export", "nobody")
     assert done.code == 2
-    assert "keys show" in done.err
+    assert "keys list" in done.err

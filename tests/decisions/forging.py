@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,7 @@ def resign(world: World, phase: str, name: str, kind: str, signer: Any) -> None:
             predicate_type=PREDICATES[kind],
             predicate=statement["predicate"],
             signer=signer,
+            at=datetime.fromisoformat(statement["predicate"]["signed_at"]),
         )
     )
 

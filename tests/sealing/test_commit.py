@@ -128,6 +128,7 @@ def test_the_attestation_binds_run_attempt_and_ledger_head(world: World) -> None
         "run_id": RUN_ID,
         "attempt": 1,
         "ledger": intent.head.record(),
+        "signed_at": intent.record["time"],
     }
 
 

@@ -9,7 +9,7 @@ import itertools
 import json
 import pickle
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from evalkit.errors import Binding, BindingError
+from evalkit.errors import Binding, BindingError, EvalkitError
 from evalkit.sealing import (
     PREDICATES,
     Trust,
@@ -32,6 +32,8 @@ from evalkit.sealing import (
 )
 from evalkit.sealing.envelope import PAYLOAD_TYPE, STATEMENT_TYPE
 from evalkit.sealing.keys import SMALL_ORDER
+from evalkit.sealing.ledger import CLOCK_TOLERANCE
+from evalkit.sealing.times import signed_text
 
 EX_ANTE = PREDICATES["decisions/ex-ante"]
 SUBJECT = b'{"score":7}'
@@ -46,13 +48,16 @@ def pinned(signer: Any, **fields: Any) -> TrustedKey:
     return TrustedKey.of(signer.public_key, **({"predicate_types": tuple(PREDICATES.values())} | fields))
 
 
-def signed(signer: Any, *, predicate_type: str = EX_ANTE, **predicate: Any) -> bytes:
+def signed(
+    signer: Any, *, predicate_type: str = EX_ANTE, signed_at: datetime = NOW, **predicate: Any
+) -> bytes:
     return sign(
         "run.json",
         SUBJECT,
         predicate_type=predicate_type,
         predicate={"run_id": "r1"} | predicate,
         signer=signer,
+        at=signed_at,
     )
 
 
@@ -123,7 +128,7 @@ def test_ours_verifies_securesystemslib() -> None:
             "_type": STATEMENT_TYPE,
             "subject": [{"name": "run.json", "digest": {"sha256": digest(SUBJECT)[7:]}}],
             "predicateType": EX_ANTE,
-            "predicate": {},
+            "predicate": {"signed_at": signed_text(NOW)},
         }
     )
     envelope = Envelope(payload, PAYLOAD_TYPE, {})
@@ -137,7 +142,9 @@ def test_ours_verifies_securesystemslib() -> None:
 def test_round_trip(signer: Any, trust: Trust) -> None:
     envelope = signed(signer, attempt=2)
     verified = check(envelope, trust, run_id="r1")
-    assert verified.predicate == {"run_id": "r1", "attempt": 2}
+    assert verified.predicate == {"run_id": "r1", "attempt": 2, "signed_at": "2026-11-30T12:00:00.000000Z"}
+    assert verified.signed_at == NOW
+    assert verified.caveats == ()
     assert verified.statement["_type"] == STATEMENT_TYPE
     assert verified.subject_digest == digest(SUBJECT)
     assert verified.subject_name == "run.json"
@@ -155,9 +162,9 @@ def test_round_trip_of_any_predicate_and_subject(
     make_signer: Callable[..., Any], predicate: dict[str, Any], subject: bytes
 ) -> None:
     signer = make_signer(bytes(32))
-    envelope = sign("run.json", subject, predicate_type=EX_ANTE, predicate=predicate, signer=signer)
+    envelope = sign("run.json", subject, predicate_type=EX_ANTE, predicate=predicate, signer=signer, at=NOW)
     verified = check(envelope, trusting(pinned(signer)))
-    assert verified.predicate == predicate
+    assert verified.predicate == predicate | {"signed_at": signed_text(NOW)}
     verified.check_subject(subject)
     with pytest.raises(BindingError):
         verified.check_subject(subject + b"\0")
@@ -174,7 +181,7 @@ def test_another_subject_is_an_attestation_error(signer: Any, trust: Trust) -> N
 def test_nobody_but_verify_makes_a_verified(signer: Any, trust: Trust) -> None:
     verified = check(signed(signer), trust)
     with pytest.raises(TypeError, match="verify only"):
-        Verified(verified.payload, verified.key, verified.envelope_digest, token=object())
+        Verified(verified.payload, verified.key, verified.envelope_digest, NOW, (), token=object())
     with pytest.raises((TypeError, ValueError)):
         dataclasses.replace(verified, payload=b"{}")
     for copier in (pickle.dumps, copy.copy, copy.deepcopy):
@@ -246,9 +253,93 @@ def test_key_pinned_for_other_phases_runs_or_times_is_an_authority_error(signer:
     check(envelope, trusting(pinned(signer, runs=("r1",))), run_id="r1")
 
 
-def test_without_a_time_a_key_must_be_valid_now(signer: Any) -> None:
-    past = pinned(signer, valid_until=datetime(2020, 1, 1, tzinfo=UTC))
-    refused(signed(signer), trusting(past), Binding.AUTHORITY, "valid only until", at=None)
+# --- when it was signed --------------------------------------------------------------------------
+
+
+def test_sign_writes_the_time_and_the_caller_cannot_state_another(signer: Any, trust: Trust) -> None:
+    before = datetime.now(UTC)
+    envelope = sign("run.json", SUBJECT, predicate_type=EX_ANTE, predicate={}, signer=signer)
+    verified = check(envelope, trust, at=None)
+    assert before <= verified.signed_at <= datetime.now(UTC)
+    elsewhere = NOW.astimezone(timezone(timedelta(hours=-5)))
+    assert check(signed(signer, signed_at=elsewhere), trust).predicate["signed_at"] == signed_text(NOW)
+    stated = {"predicate_type": EX_ANTE, "signer": signer, "at": NOW}
+    sign("run.json", SUBJECT, predicate={"signed_at": signed_text(NOW)}, **stated)
+    with pytest.raises(ValueError, match="signed_at"):
+        sign("run.json", SUBJECT, predicate={"signed_at": "2020-01-01T00:00:00.000000Z"}, **stated)
+    with pytest.raises(ValueError, match="time zone"):
+        sign("run.json", SUBJECT, predicate={}, **(stated | {"at": datetime(2026, 1, 1)}))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, 1, "", "2026-11-30T12:00:00Z", "2026-11-30T12:00:00.000000", "2026-11-30T12:00:00.000000+00:00",
+     "2026-02-30T12:00:00.000000Z", "2026-11-30T25:00:00.000000Z", "2026-11-30 12:00:00.000000Z",
+     "\u0662026-11-30T12:00:00.000000Z"],
+)  # fmt: skip
+def test_a_time_that_is_none_is_refused_though_signed(signer: Any, trust: Trust, value: Any) -> None:
+    statement = check(signed(signer), trust).statement
+    statement["predicate"] |= {"signed_at": value}
+    refused(resigned(signer, canonical_json(statement)), trust, Binding.ATTESTATION, "does not say when")
+
+
+def test_without_a_stated_time_the_key_must_be_good_now(signer: Any) -> None:
+    """As other signers' envelopes are: an ended key cannot be rescued by leaving the time out."""
+    statement = load_canonical(check(signed(signer), trusting(pinned(signer))).payload)
+    del statement["predicate"]["signed_at"]
+    envelope = resigned(signer, canonical_json(statement))
+    assert check(envelope, trusting(pinned(signer))).signed_at is None
+    ended = trusting(pinned(signer, valid_until=NOW))
+    refused(envelope, ended, Binding.AUTHORITY, "valid only until|was valid only")
+    with_time = signed(signer, signed_at=NOW - timedelta(days=1))
+    assert check(with_time, ended).caveats
+
+
+def test_a_signature_from_the_future_is_refused(signer: Any, trust: Trust) -> None:
+    check(signed(signer, signed_at=NOW + CLOCK_TOLERANCE), trust)
+    late = signed(signer, signed_at=NOW + CLOCK_TOLERANCE + timedelta(microseconds=1))
+    refused(late, trust, Binding.ATTESTATION, "still to come")
+    refused(
+        signed(signer, signed_at=datetime.now(UTC) + timedelta(hours=1)), trust, Binding.ATTESTATION, at=None
+    )
+
+
+def test_a_key_that_ended_keeps_what_it_signed_with_a_caveat(signer: Any) -> None:
+    """The end of a key is judged at the time of signing, which is the signer's own word."""
+    end = NOW + timedelta(days=1)
+    trust = trusting(pinned(signer, valid_until=end))
+    envelope = signed(signer)
+    assert check(envelope, trust, at=end - timedelta(microseconds=1)).caveats == ()
+    (caveat,) = check(envelope, trust, at=end).caveats
+    assert "own clock" in caveat
+    assert signer.key_id in caveat
+    # An authority that saw it before the end takes the doubt away; one that saw it later does not.
+    later = end + timedelta(days=1)
+    assert check(envelope, trust, at=later, attested_at=end - timedelta(microseconds=1)).caveats == ()
+    assert len(check(envelope, trust, at=later, attested_at=end).caveats) == 1
+
+
+def test_a_key_signs_nothing_outside_its_time(signer: Any) -> None:
+    trust = trusting(pinned(signer, valid_from=NOW, valid_until=NOW + timedelta(days=1)))
+    check(signed(signer), trust)
+    late = {"at": NOW + timedelta(days=9), "attested_at": NOW + timedelta(hours=1)}
+    early = signed(signer, signed_at=NOW - timedelta(microseconds=1))
+    refused(early, trust, Binding.AUTHORITY, "valid only from", **late)
+    after = signed(signer, signed_at=NOW + timedelta(days=1))
+    refused(after, trust, Binding.AUTHORITY, "valid only until", **late)
+
+
+def test_a_time_of_signing_after_an_authority_saw_it_is_a_caveat(signer: Any, trust: Trust) -> None:
+    seen = NOW - CLOCK_TOLERANCE
+    assert check(signed(signer), trust, attested_at=seen).caveats == ()
+    (caveat,) = check(signed(signer), trust, attested_at=seen - timedelta(seconds=1)).caveats
+    assert "saw it before" in caveat
+
+
+def test_times_without_a_zone_are_refused(signer: Any, trust: Trust) -> None:
+    for naive in ({"at": datetime(2027, 1, 1)}, {"attested_at": datetime(2027, 1, 1)}):
+        with pytest.raises(EvalkitError, match="time zone"):
+            check(signed(signer), trust, **naive)
 
 
 # --- what it says --------------------------------------------------------------------------------
@@ -268,7 +359,7 @@ def test_phase_confusion_all_phases_against_all(signer: Any, trust: Trust) -> No
 def test_replay_of_an_old_attestation_in_another_run(signer: Any, trust: Trust) -> None:
     """Attestation of run A beside run B."""
     refused(signed(signer), trust, Binding.ATTESTATION, "another run", run_id="r2")
-    without = sign("run.json", SUBJECT, predicate_type=EX_ANTE, predicate={}, signer=signer)
+    without = sign("run.json", SUBJECT, predicate_type=EX_ANTE, predicate={}, signer=signer, at=NOW)
     refused(without, trust, Binding.ATTESTATION, "another run", run_id="r2")
 
 

@@ -177,6 +177,7 @@ def test_replace_after_commit_with_another_signed_pair(world: World) -> None:
             "ledger": world.ledger.entries()[0].head.record(),
         },
         signer=world.signer,
+        at=world.clock.now,
     )
     (phase / "run.json").write_bytes(other)
     (phase / "run.dsse.json").write_bytes(envelope)
@@ -200,6 +201,7 @@ def test_two_phases_that_vouch_for_different_ledgers(world: World) -> None:
             "ledger": {"size": 2, "digest": digest(b"the ledger as it was")},
         },
         signer=world.signer,
+        at=world.clock.now,
     )
     (phase / "run.dsse.json").write_bytes(envelope)
     tampered(world, match="different ledgers")
@@ -299,6 +301,7 @@ def test_a_stage_with_another_document_is_not_rolled_forward(complete_stage: Wor
             "ledger": complete_stage.ledger.head.record(),
         },
         signer=complete_stage.signer,
+        at=complete_stage.clock.now,
     )
     (stage(complete_stage) / "run.json").write_bytes(other)
     (stage(complete_stage) / "run.dsse.json").write_bytes(envelope)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
-from collections.abc import Callable
+import sys
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,11 +25,14 @@ from evalkit.sealing import (
     key_id,
     pin,
     pin_authority,
+    pinning,
     trust_path,
 )
+from evalkit.sealing import trust as trust_module
 from evalkit.sealing.keys import SMALL_ORDER
 from evalkit.sealing.trust import FORMAT
 
+from .conftest import names
 from .timestamping import make_authority
 
 PLAN, RUN = PREDICATES["decisions/precommit"], PREDICATES["decisions/ex-ante"]
@@ -271,12 +277,138 @@ def test_pin_refuses_the_workspace(tmp_path: Path, key: TrustedKey) -> None:
     assert not (tmp_path / "run").exists()
 
 
+def test_environment_redirecting_trust_into_the_workspace(
+    tmp_path: Path, key: TrustedKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An absolute XDG folder counts, so what it points into is judged like any other place."""
+    run = tmp_path / "run"
+    pin(run / "evalkit" / "trust.json", key)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(run))
+    places = Places.from_environment()
+    refused(trust_path(None, places), run, match="inside the workspace")
+
+
+@pytest.fixture
+def bind_mount(tmp_path: Path) -> Iterator[Callable[[Path, Path], None]]:
+    """``bind_mount(source, target)``: the same folder under a second name, taken away afterwards."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if sys.platform != "linux" or os.geteuid() != 0:
+        pytest.skip("only root on Linux can bind a folder to a second place")
+    mounted: list[Path] = []
+
+    def bind(source: Path, target: Path) -> None:
+        ms_bind = 4096
+        if libc.mount(os.fsencode(source), os.fsencode(target), None, ms_bind, None):
+            pytest.skip(f"mount(2) is not allowed here ({os.strerror(ctypes.get_errno())})")
+        mounted.append(target)
+
+    yield bind
+    for target in reversed(mounted):
+        assert libc.umount2(os.fsencode(target), 0) == 0
+
+
+def test_a_bind_mount_does_not_hide_the_workspace(
+    path: Path, tmp_path: Path, bind_mount: Callable[[Path, Path], None]
+) -> None:
+    """The run under a second name, with the trust file in it; names and ``..`` tell nothing."""
+    run, alias = tmp_path / "run", tmp_path / "elsewhere" / "alias"
+    run.mkdir()
+    alias.mkdir(parents=True)
+    path.parent.rename(run / "config")
+    bind_mount(run, alias)
+    assert alias.resolve() == alias
+    assert Trust.load(alias / "config" / "trust.json", [tmp_path / "other"]).keys
+    refused(alias / "config" / "trust.json", run, match="inside the workspace")
+    refused(run / "config" / "trust.json", alias, match="inside the workspace")
+    with pytest.raises(BindingError, match="inside the workspace"):
+        pin(alias / "config" / "trust.json", TrustedKey.of(b"\x05" + bytes(31)), workspace=[run])
+
+
+def test_files_of_another_user_are_refused(
+    as_another_user: Callable[[Callable[[Path], None]], None], make_signer: Callable[..., Any]
+) -> None:
+    """As an unprivileged user: what group or others may write, and what is another's."""
+    key = TrustedKey.of(make_signer().public_key)
+
+    def attempt(folder: Path) -> None:
+        path = folder / "config" / "trust.json"
+        pin(path, key)
+        for target, mode in ((path, 0o660), (path, 0o602), (path.parent, 0o770), (path.parent, 0o702)):
+            before = target.stat().st_mode
+            target.chmod(mode)
+            refused(path, match="others have access")
+            with pytest.raises(BindingError, match="others have access"):
+                pin(path, TrustedKey.of(b"\x05" + bytes(31)))
+            target.chmod(before)
+        assert Trust.load(path, []).keys == (key,)
+        # /etc belongs to root, whom this process is not
+        refused(Path("/etc/hostname"), match="belongs to user|cannot be opened|no trust file")
+        path.chmod(0)
+        refused(path, match="cannot be opened")
+
+    as_another_user(attempt)
+
+
+# --- its size -------------------------------------------------------------------------------------
+
+
+def many(count: int) -> list[TrustedKey]:
+    """Entries as precommit makes them; no private key is behind them."""
+    from evalkit.sealing.keys import key_id
+
+    return [
+        TrustedKey(
+            key_id=key_id(n.to_bytes(32, "big")),
+            public_key=n.to_bytes(32, "big"),
+            roles=("evaluator", "instructor"),
+            predicate_types=(PLAN, RUN, PREDICATES["decisions/reveal"]),
+            ephemeral=True,
+            runs=(f"{n:032x}",),
+            comment="made by precommit because no signing key was configured",
+        )
+        for n in range(1000, 1000 + count)
+    ]
+
+
+def test_ephemeral_keys_may_pile_up(path: Path, key: TrustedKey) -> None:
+    """Ten thousand runs: beyond the megabyte that used to be the end."""
+    record = json.loads(path.read_bytes())
+    record["keys"] += [entry.record() for entry in many(10_000)]
+    path.write_bytes(canonical_json(record))
+    assert path.stat().st_size > 5 * 1024 * 1024
+    before = time.process_time()
+    pin(path, many(10_001)[-1])
+    assert time.process_time() - before < 20
+    trust = Trust.load(path, [])
+    assert len(trust.keys) == 10_002
+    assert trust.key(key.key_id) == key
+
+
+def test_a_file_that_would_be_too_large_is_not_written(
+    path: Path, make_signer: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the next reader would refuse is never put in the place of what it accepts."""
+    assert trust_module.MAX_TRUST_FILE == 16 * 1024 * 1024
+    before = path.read_bytes()
+    monkeypatch.setattr(pinning, "MAX_TRUST_FILE", len(before) + 100)
+    monkeypatch.setattr(trust_module, "MAX_TRUST_FILE", len(before) + 100)
+    other = TrustedKey.of(make_signer().public_key)
+    with pytest.raises(EvalkitError, match="would have") as caught:
+        pin(path, other)
+    assert "ephemeral" in caught.value.do
+    assert path.read_bytes() == before
+    assert names(path.parent) == ["trust.json"]
+    monkeypatch.setattr(trust_module, "MAX_TRUST_FILE", len(before) - 1)
+    refused(path, match="bytes")
+
+
 @pytest.mark.parametrize(
     "change",
     [
         {"format": "https://evalkit.dev/trust/v2"},
         {"unknown": 1},
         {"rotations": [{}]},
+        {"revocations": [{}]},
         {"timestamp_authorities": [{"leaf": ""}]},
         {"keys": {}},
     ],
