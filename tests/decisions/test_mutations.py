@@ -12,9 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from evalkit.decisions import reveal, verify_run
-from evalkit.decisions.calibration import _check_journal, refuse_blocked
+from evalkit.decisions.calibration import _check_journal
 from evalkit.decisions.chain import load_trust, open_evidence, open_ex_ante, open_plan
 from evalkit.decisions.openings import sealed_packets
+from evalkit.decisions.releasable import refuse_blocked
 from evalkit.decisions.settling import settle
 from evalkit.errors import BindingError
 
