@@ -20,11 +20,12 @@ def plan_claims(plan: Precommit) -> list[Line]:
     return [
         Line(
             "proven",
-            "Part A and the sealed files are those that the custodian's key signed before the plan, and they are"
-            " sealed to the key named there, which is not the evaluator's",
+            "Part A and the sealed files are those that the custodian's key signed before the plan; that key is not"
+            " the evaluator's",
             plan.custodian.key_id,
         ),
         policy,
+        Line("policy", "that the sealed files open with the custodian's unsealing key only: she sealed them"),
         _owners(plan),
     ]
 
@@ -49,6 +50,12 @@ def release_claims(release: Release) -> list[Line]:
             "the custodian's key signed that it releases these openings for this very ex-ante attestation, and"
             " signed that after the attestation was made",
             release.key_id,
+        ),
+        Line(
+            "proven",
+            "the custodian's key signed how many other bundles of this pair her ledger tells of, and how many of"
+            " them she had released",
+            f"{release.others['sealed']} sealed, {release.others['released']} released",
         ),
         Line(
             "policy",

@@ -25,13 +25,17 @@ SUBJECT = "openings.json"
 
 @dataclass(frozen=True)
 class Release:
-    """A custodian's word that these openings were released for this very run."""
+    """A custodian's word that these openings were released for this very run.
+
+    ``others``: how many other bundles of the same pair she had ``sealed`` and ``released`` by then.
+    """
 
     run_id: str
     openings: dict[str, Any]
     envelope: dict[str, Any]
     key_id: str
     released_at: str
+    others: dict[str, int]
 
 
 def bindings_of(run: OpenExAnte) -> dict[str, Any]:
@@ -87,12 +91,15 @@ def check_release(run: OpenExAnte, openings: Any, envelope: Any) -> Release:
     verified.check_subject(canonical_json(openings))
     predicate = verified.predicate
     bound = bindings_of(run)
-    if set(predicate) != {*bound, "released_at", "ledger"}:
+    if set(predicate) != {*bound, "released_at", "others", "ledger"}:
         _refuse("the custodian's statement has missing or unknown fields", ", ".join(sorted(bound)))
     for name, value in bound.items():
         if predicate[name] != value:
             _refuse(f"the custodian released this for another {_MEANS.get(name, name)}", str(value))
     Head.from_record(predicate["ledger"])
+    others = predicate["others"]
+    if type(others) is not dict or {(k, type(v)) for k, v in others.items()} != _OTHERS:
+        _refuse("the custodian's count of other bundles is malformed", "sealed and released, two integers")
     released_at = predicate["released_at"]
     try:
         at = instant(released_at)
@@ -101,7 +108,14 @@ def check_release(run: OpenExAnte, openings: Any, envelope: Any) -> Release:
     finalized = run.document["finalized_at"]
     if at + CLOCK_TOLERANCE < instant(finalized):
         _refuse(f"the release is dated {released_at}, before the run was final", f"from {finalized} on")
-    return Release(opened.plan.run_id, openings, envelope, custodian.key_id, released_at)
+    return Release(
+        run_id=opened.plan.run_id,
+        openings=openings,
+        envelope=envelope,
+        key_id=custodian.key_id,
+        released_at=released_at,
+        others=others,
+    )
 
 
 def check_revealed_after(release: Release, revealed_at: str) -> None:
@@ -116,6 +130,7 @@ def check_revealed_after(release: Release, revealed_at: str) -> None:
         )
 
 
+_OTHERS = {("sealed", int), ("released", int)}
 _MEANS = {
     "plan_digest": "plan",
     "ex_ante_run_digest": "ex-ante run",

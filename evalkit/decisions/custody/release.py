@@ -92,11 +92,12 @@ def release(
             with directory(places.ledgers, binding=Binding.RUN) as fd, locked(fd):
                 observe("ledger")
                 entry = _released(run, ledger, digest(canonical_json(openings)))
-                observe("sign")
                 predicate: dict[str, Any] = bindings_of(run) | {
                     "released_at": entry.record["time"],
+                    "others": entry.record["others"],
                     "ledger": entry.head.record(),
                 }
+                observe("sign")
                 envelope = sign(
                     SUBJECT,
                     canonical_json(openings),
@@ -115,7 +116,12 @@ def release(
                 observe("write")
                 write_exchange(out, to_json(opened.plan.run_id, openings, envelope))
     return Release(
-        opened.plan.run_id, openings, load_canonical(envelope), signer.key_id, entry.record["time"]
+        run_id=opened.plan.run_id,
+        openings=openings,
+        envelope=load_canonical(envelope),
+        key_id=signer.key_id,
+        released_at=entry.record["time"],
+        others=entry.record["others"],
     )
 
 
@@ -166,7 +172,8 @@ def _released(run: OpenExAnte, ledger: Ledger, openings_digest: str) -> Entry:
         "attestation": bound["ex_ante_attestation_digest"],
         "openings": openings_digest,
     }
-    for entry in ledger.entries():
+    entries = ledger.entries()
+    for entry in entries:
         if (entry.record["event"], entry.record.get("run_id")) != ("released", bound["run_id"]):
             continue
         if all(entry.record.get(name) == value for name, value in fields.items()):
@@ -177,4 +184,13 @@ def _released(run: OpenExAnte, ledger: Ledger, openings_digest: str) -> Entry:
             expected="one release a run: no second try with the same packets",
             do="seal another bundle, for another run",
         )
-    return ledger.append("released", **fields)
+    return ledger.append("released", **fields, others=_others(entries, run.evidence.opened.plan))
+
+
+def _others(entries: list[Entry], plan: Precommit) -> dict[str, int]:
+    """How many other bundles of this pair the ledger tells of: many runs, the best one shown, is a way to cheat."""
+    events = [entry.record for entry in entries]
+    pair = {r["run_id"] for r in events if r["event"] == "sealed" and r.get("pair") == plan.pair.pair_id}
+    others = pair - {plan.run_id}
+    released = {r["run_id"] for r in events if r["event"] == "released"} & others
+    return {"sealed": len(others), "released": len(released)}

@@ -102,7 +102,7 @@ def seal_bundle(
             signer=signer,
         )
         verify_custodian(attestation, BUNDLE, "custody/seal", own, run_id=run_id, key_id=signer.key_id)
-        ledger.append("sealed", run_id=run_id, document=digest(data), envelope=digest(attestation))
+        ledger.append("sealed", run_id=run_id, pair=pair, document=digest(data), envelope=digest(attestation))
     commit_directory(out, write_tree({BUNDLE: data, BUNDLE_ATTESTATION: attestation} | sealed.files()))
     return bundle
 
