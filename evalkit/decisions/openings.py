@@ -56,12 +56,12 @@ def published(run_dir: Path, plan: Precommit, openings: Any) -> Opened:
             )
             packet.check_opening(opening)
             found[kind] = opening
+        # one spelling: whoever signed or published something beside it signed something else
+        malformed = to_publish(found) != openings
     except (KeyError, TypeError, ValueError, EvalkitError) as error:
         if isinstance(error, BindingError):
             raise
         malformed = True
-    else:
-        malformed = False
     require_sealed(not malformed, "an opening is missing or malformed", "the published openings")
     return interpret(plan, found)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from evalkit.errors import EvalkitError
 from evalkit.sealing.canonical import MAX_BYTES
-from evalkit.sealing.files import directory, exists, read_at, sync, write_new_at
+from evalkit.sealing.files import directory, exists, locked, names_in, read_at, sync, write_new_at
 from evalkit.sealing.rename import TargetExists, rename_new
 
 
@@ -24,11 +24,22 @@ def refuse_taken(path: Path) -> None:
 
 
 def write_exchange(path: Path, data: bytes) -> None:
-    """Write a new file as a whole.  Raises `EvalkitError` where the name is taken."""
-    with directory(path.absolute().parent, binding=None, owner="us-or-sticky") as parent:
+    """Write a new file as a whole.  Raises `EvalkitError` where the name is taken.
+
+    What a killed writer of the same name left is removed.
+    """
+    prefix = f".stage.{path.name}."
+    with directory(path.absolute().parent, binding=None, owner="us-or-sticky") as parent, locked(parent):
         if exists(parent, path.name):
             raise _taken(path)
-        stage = f".stage.{path.name}.{secrets.token_hex(8)}"
+        for name in names_in(parent):
+            # we hold the lock, so whoever made it is no longer at work; in a shared folder, ours only
+            if (
+                name.startswith(prefix)
+                and os.stat(name, dir_fd=parent, follow_symlinks=False).st_uid == os.geteuid()
+            ):
+                os.unlink(name, dir_fd=parent)
+        stage = f"{prefix}{secrets.token_hex(8)}"
         try:
             write_new_at(parent, stage, data, where=str(path))
             rename_new(stage, path.name, dir_fd=parent, where=str(path))

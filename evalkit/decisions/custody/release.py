@@ -78,7 +78,7 @@ def release(
                 expected="one run",
                 do="ask the evaluator for it again, whole and unchanged",
             )
-        require_spelling(run.attestation_bytes, run.attestation)
+        _require_signed(run, str(request))
         with resolve_signer(places, workspace=[run_dir]) as signer:
             ledger = Ledger(places.ledger(signer.key_id), clock=clock)
             _require_mine(opened.plan, signer.key_id, ledger)
@@ -92,29 +92,29 @@ def release(
             with directory(places.ledgers, binding=Binding.RUN) as fd, locked(fd):
                 observe("ledger")
                 entry = _released(run, ledger, digest(canonical_json(openings)))
-                predicate: dict[str, Any] = bindings_of(run) | {
-                    "released_at": entry.record["time"],
-                    "others": entry.record["others"],
-                    "ledger": entry.head.record(),
-                }
-                observe("sign")
-                envelope = sign(
-                    SUBJECT,
-                    canonical_json(openings),
-                    predicate_type=PREDICATES["custody/opening"],
-                    predicate=predicate,
-                    signer=signer,
-                )
-                verify_custodian(
-                    envelope,
-                    SUBJECT,
-                    "custody/opening",
-                    opened.trust,
-                    run_id=opened.plan.run_id,
-                    key_id=signer.key_id,
-                )
-                observe("write")
-                write_exchange(out, to_json(opened.plan.run_id, openings, envelope))
+            predicate: dict[str, Any] = bindings_of(run) | {
+                "released_at": entry.record["time"],
+                "others": entry.record["others"],
+                "ledger": entry.head.record(),
+            }
+            observe("sign")
+            envelope = sign(
+                SUBJECT,
+                canonical_json(openings),
+                predicate_type=PREDICATES["custody/opening"],
+                predicate=predicate,
+                signer=signer,
+            )
+            verify_custodian(
+                envelope,
+                SUBJECT,
+                "custody/opening",
+                opened.trust,
+                run_id=opened.plan.run_id,
+                key_id=signer.key_id,
+            )
+            observe("write")
+            write_exchange(out, to_json(opened.plan.run_id, openings, envelope))
     return Release(
         run_id=opened.plan.run_id,
         openings=openings,
@@ -123,6 +123,19 @@ def release(
         released_at=entry.record["time"],
         others=entry.record["others"],
     )
+
+
+def _require_signed(run: OpenExAnte, where: str) -> None:
+    """Nothing in the request is beyond a signature: who carries it can change nothing, not even its digests."""
+    require_spelling(run.attestation_bytes, run.attestation)
+    if len(run.journal) != run.signed_head.size - run.evidence.opened.plan.ledger_head.size:
+        raise BindingError(
+            Binding.RUN,
+            "the journal in the request goes on behind what the run's attestation signed",
+            where=where,
+            expected="the journal as `evalkit custodian request` cuts it",
+            do="ask the evaluator for the request again",
+        )
 
 
 def _require_mine(plan: Precommit, key_id: str, ledger: Ledger) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from decisions.fixtures import QuickSigner
 from decisions.forging import quick_everywhere
-
 from evalkit.decisions import evaluation
 from evalkit.decisions.custody import release, sealing
 

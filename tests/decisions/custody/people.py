@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from decisions.support import CASES, PAIR, World
-
 from evalkit.decisions import evaluate, precommit, release, reveal, seal_bundle, verify_run, write_request
 from evalkit.decisions.custody.bundle import CUSTODY_PHASES
 from evalkit.decisions.precommitment import SIGNED_PHASES

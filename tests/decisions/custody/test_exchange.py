@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from decisions.support import CASES, PAIR, PAIRS, strings
 
+from decisions.support import CASES, PAIRS, strings
 from evalkit.decisions import precommit, reveal
 from evalkit.decisions.custody.bundle import CUSTODY_PHASES
 from evalkit.decisions.custody.opening import bindings_of
@@ -38,7 +38,9 @@ def test_the_plan_of_a_bundle_is_what_the_custodian_sealed(planned: Two) -> None
     assert plan["custodian"]["key_id"] == planned.custodian_id != plan["signing_key_id"]
     assert plan["custodian"]["bundle"] == bundle
     assert plan["custodian"]["bundle_digest"] == digest((planned.bundle / "bundle.json").read_bytes())
-    assert canonical_json(plan["custodian"]["attestation"]) == (planned.bundle / "bundle.dsse.json").read_bytes()
+    assert (
+        canonical_json(plan["custodian"]["attestation"]) == (planned.bundle / "bundle.dsse.json").read_bytes()
+    )
     for kind in ("catalog", "mapping", "part-b-0", "part-b-1"):
         name = f"sealed/{kind}.sealed"
         assert (planned.run / name).read_bytes() == (planned.bundle / name).read_bytes()
@@ -149,7 +151,9 @@ def test_process_says_that_it_is_one_person(strangers: Two) -> None:
     said = lines(strangers)
     assert said["custody process"] == "policy"
     assert [t for t in said if "of the same person" in t]
-    assert [s for t, s in said.items() if "the person who evaluated also has the account" in t] == ["not proven"]
+    assert [s for t, s in said.items() if "the person who evaluated also has the account" in t] == [
+        "not proven"
+    ]
     assert not [t for t in said if "blind" in t.lower() or "two people" in t]
 
 
@@ -232,7 +236,9 @@ def shows(data: bytes) -> list[str]:
 
 def test_no_part_b_in_bundle_run_or_request(asked: Two) -> None:
     assert len(sentinels()) > 60
-    looked = [p for root in (asked.bundle, asked.run, asked.evaluator.root) for p in root.rglob("*") if p.is_file()]
+    looked = [
+        p for root in (asked.bundle, asked.run, asked.evaluator.root) for p in root.rglob("*") if p.is_file()
+    ]
     assert len(looked) > 30
     for path in [*looked, asked.request]:
         assert shows(path.read_bytes()) == [], path
@@ -252,4 +258,3 @@ def test_a_cases_folder_still_needs_its_pair(strangers: Two, tmp_path: Path) -> 
     with pytest.raises(EvalkitError, match="no pair is named"):
         precommit(CASES, out=tmp_path / "r", places=strangers.evaluator.places)
     assert not (tmp_path / "r").exists()
-    assert PAIR
