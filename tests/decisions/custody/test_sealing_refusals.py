@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from decisions.fixtures import QuickSigner
 from decisions.support import CASES, PAIR, PAIRS
 from decisions.test_flow import CATALOG_CHANGES, _cases
 from evalkit.decisions.custody import sealing
 from evalkit.decisions.custody.bundle import CUSTODY_PHASES
 from evalkit.decisions.precommitment import SIGNED_PHASES
 from evalkit.errors import Binding, BindingError, Blocked, EvalkitError
-from evalkit.sealing import PREDICATES, Ledger, canonical_json, digest, pin, resolve_signer, sign
+from evalkit.sealing import Ledger, canonical_json, digest, pin, resolve_signer
 
+from .forging import reseal
 from .people import Two, entry, make_keys
 
 
@@ -106,24 +106,6 @@ def flip(name: str, at: int = -2) -> Callable[[Two], None]:
         path.write_bytes(bytes(data))
 
     return change
-
-
-def reseal(two: Two, edit: Callable[[dict[str, Any]], Any], phase: str = "custody/seal") -> None:
-    """A bundle.json with something else in it, signed again by the custodian's own key."""
-    path = two.bundle / "bundle.json"
-    value = json.loads(path.read_bytes())
-    edit(value)
-    data = canonical_json(value)
-    path.write_bytes(data)
-    (two.bundle / "bundle.dsse.json").write_bytes(
-        sign(
-            "bundle.json",
-            data,
-            predicate_type=PREDICATES[phase],
-            predicate={"run_id": value["run_id"]},
-            signer=QuickSigner(two.custodian.places.signing_key),
-        )
-    )
 
 
 def other_hint(two: Two) -> None:
