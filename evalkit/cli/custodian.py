@@ -70,6 +70,8 @@ def seal(
         return
     click.echo(f"sealed for run {bundle.run_id} in {out}, custody {bundle.custody}")
     click.echo(f"custodian {bundle.custodian_key_id}")
+    if str(cases) == "shipped":
+        click.echo("not blind: these cases come with evalkit, and the evaluator has them too")
     click.echo(
         f"hand over {out} and nothing else; the evaluator: evalkit decisions precommit {_quoted(out)} --out RUN"
     )
