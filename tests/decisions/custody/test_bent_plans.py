@@ -97,6 +97,12 @@ def test_a_plan_that_bends_its_custody_is_refused_by_everybody(planned: Two, nam
     assert planned.evaluator.states() == []
 
 
+def test_timelock_is_named_as_what_this_version_cannot_check(planned: Two) -> None:
+    replan(planned.evaluator, lambda plan: plan.update(custody="timelock"))
+    with pytest.raises(BindingError, match="this version cannot check custody timelock"):
+        planned.verify()
+
+
 def test_a_bundle_run_that_calls_itself_self_is_never_revealed(planned: Two) -> None:
     """It verifies as what it says, not blind; and nobody here can open its sealed files."""
     replan(planned.evaluator, lambda plan: plan.update(custody="self", custodian=None))

@@ -190,6 +190,18 @@ def test_a_bundle_that_is_not_as_sealed_is_refused(sealed: Two, name: str) -> No
     assert not list(sealed.evaluator.places.state.rglob("*.jsonl")), "no plan in the ledger"
 
 
+def test_packets_in_each_others_place(sealed: Two) -> None:
+    """Records and files exchanged together, and signed so: each file fits its record, and not its name."""
+    reseal(sealed, swapped)
+    one, two = (sealed.bundle / "sealed" / f"{kind}.sealed" for kind in ("catalog", "mapping"))
+    data = one.read_bytes()
+    one.write_bytes(two.read_bytes())
+    two.write_bytes(data)
+    with pytest.raises(BindingError, match="a packet mapping") as error:
+        sealed.plan()
+    assert error.value.binding is Binding.SEALED_PACKET
+
+
 def test_a_bundle_without_its_statement_is_no_folder_of_cases_either(sealed: Two) -> None:
     (sealed.bundle / "bundle.json").unlink()
     with pytest.raises(EvalkitError, match=r"cannot read catalog\.json"):
