@@ -98,10 +98,11 @@ RELEASES: dict[str, tuple[Binding, Callable[[Json, Json], Any]]] = {
     "a time without offset": (Binding.ATTESTATION, lambda o, p: p.update(released_at="2030-01-01T00:00:00")),
     "before the run": (Binding.ATTESTATION, lambda o, p: p.update(released_at="2020-01-01T00:00:00Z")),
     "after the reveal": (Binding.RUN, lambda o, p: p.update(released_at="2090-01-01T00:00:00Z")),
-    "no ledger": (Binding.ATTESTATION, lambda o, p: p.pop("ledger")),
+    "no ledger": (Binding.RUN, lambda o, p: p.pop("ledger")),
     "a ledger head that is none": (Binding.RUN, lambda o, p: p.update(ledger=[])),
     "a count that is none": (Binding.ATTESTATION, lambda o, p: p.update(others={"sealed": True})),
-    "a field more in the statement": (Binding.ATTESTATION, lambda o, p: p.update(note="x")),
+    "no plan": (Binding.ATTESTATION, lambda o, p: p.pop("plan_digest")),
+    "no count": (Binding.ATTESTATION, lambda o, p: p.pop("others")),
 }  # fmt: skip
 
 
