@@ -54,6 +54,7 @@ def resigned(
     """The opening with openings and predicate edited, and signed anew, by the custodian or somebody else."""
     value = json.loads(two.opening.read_bytes())
     predicate = json.loads(base64.b64decode(value["release"]["payload"]))["predicate"]
+    predicate.pop("signed_at", None)  # signing states its own
     edit(value["openings"], predicate)
     envelope = sign(
         "openings.json",
