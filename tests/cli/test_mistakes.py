@@ -202,7 +202,7 @@ def test_w40_no_option_bypasses_attestation() -> None:
     from evalkit.cli.verify import verify
 
     options = {c.name: {p.name for p in c.params} for c in (evaluate, reveal, verify)}
-    assert options["reveal"] == {"run", "write_calibration", "revealed_at", "trust", "as_json"}
+    assert options["reveal"] == {"run", "write_calibration", "opening", "revealed_at", "trust", "as_json"}
     assert options["verify"] == {"run", "trust", "as_json"}
     assert options["evaluate"] == {
         "run", "write_run", "model", "base_url", "replay", "trust", "as_json"

@@ -49,16 +49,23 @@ def reseal(two: Two, edit: Callable[[dict[str, Any]], Any], phase: str = "custod
 
 
 def resigned(
-    two: Two, edit: Callable[[Json, Json], Any], signer: Any = None, phase: str = "custody/opening"
+    two: Two,
+    edit: Callable[[Json, Json], Any],
+    signer: Any = None,
+    phase: str = "custody/opening",
+    subject: bytes | None = None,
 ) -> None:
-    """The opening with openings and predicate edited, and signed anew, by the custodian or somebody else."""
+    """The opening with openings and predicate edited, and signed anew, by the custodian or somebody else.
+
+    ``subject``: what is signed instead of the openings.
+    """
     value = json.loads(two.opening.read_bytes())
     predicate = json.loads(base64.b64decode(value["release"]["payload"]))["predicate"]
     predicate.pop("signed_at", None)  # signing states its own
     edit(value["openings"], predicate)
     envelope = sign(
         "openings.json",
-        canonical_json(value["openings"]),
+        canonical_json(value["openings"]) if subject is None else subject,
         predicate_type=PREDICATES[phase],
         predicate=predicate,
         signer=signer or QuickSigner(two.custodian.places.signing_key),

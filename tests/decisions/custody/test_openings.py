@@ -133,6 +133,12 @@ def test_the_evaluator_cannot_release_to_herself(answered: Two) -> None:
     not_revealed(answered, Binding.AUTHORITY)
 
 
+def test_a_statement_over_something_else_releases_nothing(answered: Two) -> None:
+    """The openings are the right ones, and the custodian signed for others."""
+    resigned(answered, lambda o, p: None, subject=b"{}")
+    not_revealed(answered, Binding.ATTESTATION)
+
+
 def test_the_seal_cannot_stand_in_for_the_release(answered: Two) -> None:
     resigned(answered, lambda o, p: None, phase="custody/seal")
     not_revealed(answered, Binding.ATTESTATION)
