@@ -1,6 +1,7 @@
 """Sealed decisions: freeze the evidence, capture the decision, score the process, sign, then reveal.
 
 The flow is `precommit` (instructor), `evaluate` (agent's side), `reveal`, and `verify_run` for anybody.
+With a custodian (`evalkit.decisions.custody`): `seal_bundle` and `release` are hers, `write_request` the evaluator's.
 Process score and calibration are two results; nothing combines them.
 """
 
