@@ -16,6 +16,7 @@ from evalkit.errors import EvalkitError
 
 #: command -> (module, attribute, one line of help)
 COMMANDS = {
+    "custodian": ("custodian", "custodian", "Keep outcomes for an evaluator, and release them once."),
     "decisions": ("decisions", "decisions", "Sealed decisions: import, precommit, evaluate, reveal, export."),
     "demo": ("demo", "demo", "Evaluate two real pairs of cases end to end, and report."),
     "keys": ("keys", "keys", "Make and show signing keys."),

@@ -53,7 +53,7 @@ def import_(sheets: tuple[Path, ...], pairs: Path, out: Path, frozen_at: str | N
 
 @decisions.command()
 @click.argument("cases", type=_FOLDER)
-@click.option("--pair", required=True, help="Pair id of the catalog.")
+@click.option("--pair", help="Pair id of the catalog; a bundle has its own.")
 @click.option("--out", required=True, type=_FOLDER, help="New run folder.")
 @click.option("--model", help="baseline (the default) or openai:NAME.")
 @click.option("--base-url", help="Address of an OpenAI-compatible service, up to /v1.")
@@ -73,7 +73,7 @@ def import_(sheets: tuple[Path, ...], pairs: Path, out: Path, frozen_at: str | N
 @json_option
 def precommit(
     cases: Path,
-    pair: str,
+    pair: str | None,
     out: Path,
     model: str | None,
     base_url: str | None,
@@ -92,7 +92,8 @@ def precommit(
 ) -> None:
     """Seal a pair of CASES into a new run: evidence, model, scoring, and what must stay unseen.
 
-    CASES is a folder made by import, or the word shipped for the cases that come with evalkit.
+    CASES is a folder made by import, the word shipped for the cases that come with evalkit, or a bundle that a
+    custodian sealed (evalkit custodian seal): then she keeps the key to the outcomes.
 
     With no key configured, makes a signing and an unsealing key for this run, outside the workspace.
     """
@@ -131,6 +132,7 @@ def precommit(
                     "order": plan.pair.order,
                     "model": plan.model,
                     "custody": plan.custody,
+                    "custodian": plan.custodian.key_id if plan.custodian else None,
                     "ephemeral_keys": plan.ephemeral_keys,
                     "accepted_warnings": {c.case_id: c.accepted_warnings for c in plan.cases},
                 }
@@ -140,7 +142,11 @@ def precommit(
         click.echo(f"sealed run {plan.run_id} in {out}, model {plan.model['model']}")
         for case in plan.cases:
             click.echo(f"  {case.case_id}: accepted warnings {', '.join(case.accepted_warnings) or 'none'}")
-        if plan.ephemeral_keys:
+        if plan.custodian is not None:
+            click.echo(
+                f"custody {plan.custody}: the outcomes open by a release of {plan.custodian.key_id} only"
+            )
+        elif plan.ephemeral_keys:
             click.echo(
                 "custody self: keys made for this run by this user; not blind (evalkit keys init makes yours)"
             )
@@ -259,6 +265,7 @@ def _print_evaluation(summary: dict[str, Any]) -> None:
 @decisions.command()
 @run_argument
 @click.option("--write-calibration", is_flag=True, help="Write and sign RUN/reveal.")
+@click.option("--opening", type=_FILE, help="The custodian's file, where the run has a custodian.")
 @click.option("--revealed-at", help="Time with offset; not before the run was final, not in the future.")
 @tsa_option
 @trust_option
@@ -266,6 +273,7 @@ def _print_evaluation(summary: dict[str, Any]) -> None:
 def reveal(
     run: Path,
     write_calibration: bool,
+    opening: Path | None,
     revealed_at: str | None,
     tsa: str | None,
     trust: Path | None,
@@ -273,12 +281,15 @@ def reveal(
 ) -> None:
     """Verify RUN, then open what was sealed and score the probability of what happened.
 
-    Any failed binding (exit 10 to 19) or blocker (exit 5) stops it before anything sealed is opened.
+    Any failed binding (exit 10 to 19) or blocker (exit 5) stops it before anything sealed is opened. A run with a
+    custodian needs --opening.
     """
     from evalkit import decisions as protocol
 
     prepare(tsa, run, trust, written=write_calibration, option="--write-calibration")
-    result = protocol.reveal(run, write_calibration=write_calibration, revealed_at=revealed_at, trust=trust)
+    result = protocol.reveal(
+        run, write_calibration=write_calibration, revealed_at=revealed_at, opening=opening, trust=trust
+    )
     summary = result.summary()
     stamp_phase(
         tsa, run, "reveal", trust, lambda timestamp: _revealed(summary | timestamp, as_json), as_json=as_json

@@ -27,13 +27,18 @@ def keys() -> None:
 @click.option(
     "--no-passphrase", is_flag=True, help="Leave the key unprotected (for machines without a person)."
 )
-def init(trust: Path | None, no_passphrase: bool) -> None:
+@click.option(
+    "--role", type=click.Choice(["evaluator", "custodian"]), default="evaluator", show_default=True,
+    help="What the key may sign: runs, or what a custodian seals and releases.",
+)  # fmt: skip
+def init(trust: Path | None, no_passphrase: bool, role: str) -> None:
     """Make a signing key (OpenSSH Ed25519, passphrase by bcrypt) and an unsealing key, and pin the former.
 
     The passphrase is asked for at the terminal and nowhere else.  For batches, unlock the key once with
     ssh-add: evalkit signs through the agent.
     """
-    from evalkit.decisions.precommitment import SIGNED_PHASES
+    from evalkit.decisions.custody.bundle import CUSTODY_PHASES
+    from evalkit.decisions.run_keys import SIGNED_PHASES
     from evalkit.sealing import (
         PREDICATES,
         Places,
@@ -45,6 +50,7 @@ def init(trust: Path | None, no_passphrase: bool) -> None:
         trust_path,
     )
 
+    phases: tuple[str, ...] = SIGNED_PHASES if role == "evaluator" else CUSTODY_PHASES
     places = Places.from_environment()
     passphrase = _new_passphrase(no_passphrase)
     public = create_signing_key(places.signing_key, passphrase)
@@ -54,10 +60,10 @@ def init(trust: Path | None, no_passphrase: bool) -> None:
         path,
         TrustedKey.of(
             public,
-            roles=("evaluator", "instructor"),
+            roles=(role, "instructor"),
             # its own successor as well: evalkit keys rotate
-            predicate_types=tuple(PREDICATES[name] for name in (*SIGNED_PHASES, "trust/rotation")),
-            custody="self",
+            predicate_types=tuple(PREDICATES[name] for name in (*phases, "trust/rotation")),
+            custody="self" if role == "evaluator" else "second_party",
             comment="made by evalkit keys init",
         ),
     )

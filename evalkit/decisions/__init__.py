@@ -1,6 +1,7 @@
 """Sealed decisions: freeze the evidence, capture the decision, score the process, sign, then reveal.
 
 The flow is `precommit` (instructor), `evaluate` (agent's side), `reveal`, and `verify_run` for anybody.
+With a custodian (`evalkit.decisions.custody`): `seal_bundle` and `release` are hers, `write_request` the evaluator's.
 Process score and calibration are two results; nothing combines them.
 """
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from evalkit.decisions.calibration import Calibration as Calibration
     from evalkit.decisions.calibration import reveal as reveal
     from evalkit.decisions.configuration import configure as configure
+    from evalkit.decisions.custody.release import release as release
+    from evalkit.decisions.custody.request import write_request as write_request
+    from evalkit.decisions.custody.sealing import seal_bundle as seal_bundle
     from evalkit.decisions.evaluation import Evaluation as Evaluation
     from evalkit.decisions.evaluation import evaluate as evaluate
     from evalkit.decisions.findings import Blocker as Blocker
@@ -28,6 +32,9 @@ if TYPE_CHECKING:
 _HOME = {
     "Blocker": "findings",
     "configure": "configuration",
+    "release": "custody.release",
+    "write_request": "custody.request",
+    "seal_bundle": "custody.sealing",
     "Evaluation": "evaluation",
     "evaluate": "evaluation",
     "import_cases": "importing",

@@ -14,7 +14,7 @@ from evalkit.errors import EvalkitError
 def precommit_apart(
     cases: Path,
     *,
-    pair: str,
+    pair: str | None,
     out: Path,
     model: str | None = None,
     base_url: str | None = None,
@@ -27,8 +27,9 @@ def precommit_apart(
     Raises `EvalkitError` with what the other process said, and with its exit code.
     """
     command = [sys.executable, "-m", "evalkit", "decisions", "precommit", str(cases)]
-    command += ["--pair", pair, "--out", str(out), "--json"]
+    command += ["--out", str(out), "--json"]
     for option, value in (
+        ("--pair", pair),
         ("--model", model),
         ("--base-url", base_url),
         ("--replay", replay),

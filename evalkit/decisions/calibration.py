@@ -1,5 +1,7 @@
 """Reveal: after everything is verified, open what was sealed and score the probabilities.
 
+Where a custodian keeps the key, her opening takes its place: then no key is loaded here at all.
+
 The order is the point.  `open_ex_ante` has verified the attestation and replayed every binding of both
 cases, and no record is blocked, before the unsealing key is even loaded; only then are mapping, catalog
 and Part B opened, and each must be what the plan committed to.  Process quality (the ex-ante score) and
@@ -23,10 +25,13 @@ from evalkit.decisions.chain import (
     read_attested,
     run_directory,
 )
+from evalkit.decisions.custody.opening import check_revealed_after, read_opening
 from evalkit.decisions.evaluation import has_signer, signer_of
 from evalkit.decisions.layout import EX_ANTE, JOURNAL, REVEAL, REVEAL_FILE, read_bound
 from evalkit.decisions.moments import instant, stamp
-from evalkit.decisions.openings import Opened, interpret, sealed_packets
+from evalkit.decisions.openings import Opened, interpret, published, sealed_packets
+from evalkit.decisions.plan import Precommit
+from evalkit.decisions.releasable import refuse_blocked
 from evalkit.decisions.reveal_document import document_of, predicate_of
 from evalkit.decisions.settling import settle
 from evalkit.errors import Binding, BindingError, Blocked, EvalkitError
@@ -98,6 +103,7 @@ def reveal(
     *,
     write_calibration: bool = False,
     revealed_at: str | None = None,
+    opening: Path | None = None,
     trust: Path | None = None,
     places: Places | None = None,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -106,6 +112,7 @@ def reveal(
     """Verify a run and reveal it.
 
     ``revealed_at``: offset-aware time, not before the ex-ante run was final and not in the future.
+    ``opening``: the file that the custodian made for this run, where it has one; then no key opens anything here.
     Raises `BindingError` (which binding failed; nothing sealed was opened unless it is
     ``sealed-packet``), `Blocked` (a blocker, or revealed already) or `EvalkitError`.
     """
@@ -113,6 +120,7 @@ def reveal(
     run_dir = run_directory(Path(run_dir))
     opened = open_plan(run_dir, load_trust(run_dir, trust, places))
     plan = opened.plan
+    _check_way(plan, opening)
     if (run_dir / REVEAL).is_dir() and not has_signer(plan, places):
         raise Blocked(
             "this run is revealed already, elsewhere",
@@ -138,8 +146,15 @@ def reveal(
                 do="read its calibration.json; `evalkit verify` checks it",
             )
         opened.trust.refuse_unable(signer.key_id, PREDICATES["decisions/reveal"], plan.run_id, clock())
+        # before the attempt: a file that is not for this run opens nothing, and is no attempt
+        release = read_opening(opening, run) if opening is not None else None
+        if release is not None:
+            check_revealed_after(release, at)
+            sealed = published(run_dir, plan, release.openings)
         attempt = ledger.begin_attempt(plan.run_id, REVEAL, write_calibration=write_calibration)
-        document = document_of(run, _open_sealed(run, places), at)
+        if release is None:
+            sealed = _open_sealed(run, places)
+        document = document_of(run, sealed, at, release.envelope if release else None)
         if not write_calibration:
             ledger.append(
                 "abandoned",
@@ -168,6 +183,25 @@ def reveal(
     return Calibration(document, run_dir / REVEAL)
 
 
+def _check_way(plan: Precommit, opening: Path | None) -> None:
+    """A run with a custodian is revealed by her opening, and a run without one by its own key."""
+    if plan.custodian is None and opening is not None:
+        raise EvalkitError(
+            "this run has no custodian: its custody is self",
+            where="--opening",
+            expected="the run's own unsealing key, and no option",
+            do="leave --opening out",
+        )
+    if plan.custodian is not None and opening is None:
+        raise EvalkitError(
+            f"the custodian of this run keeps the key to its outcomes (custody {plan.custody})",
+            where=f"custodian {plan.custodian.key_id}",
+            expected="--opening with the file that the custodian made for this run",
+            do="evalkit custodian request RUN --out REQUEST; the custodian: evalkit custodian open REQUEST --out"
+            " OPENING; then: evalkit decisions reveal RUN --opening OPENING --write-calibration",
+        )
+
+
 def _check_journal(run: OpenExAnte, ledger: Ledger) -> None:
     """The run's copy of the ledger must be the ledger's, to its last line."""
     opened = run.evidence.opened
@@ -179,19 +213,6 @@ def _check_journal(run: OpenExAnte, ledger: Ledger) -> None:
             where=JOURNAL,
             expected="the ledger's lines from the plan on",
             do="restore the journal",
-        )
-
-
-def refuse_blocked(run: OpenExAnte) -> None:
-    """Any blocker in either case stops the reveal of both."""
-    blocked = {case: codes for case, codes in run.blockers.items() if codes}
-    if blocked:
-        named = "; ".join(f"{case}: {', '.join(sorted(set(codes)))}" for case, codes in blocked.items())
-        raise Blocked(
-            f"the decision record is blocked ({named})",
-            where="ex-ante/run.json",
-            expected="no blocker in either case",
-            do="make another precommit; no total outweighs a blocker, and nothing sealed was opened",
         )
 
 

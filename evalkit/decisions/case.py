@@ -12,6 +12,7 @@ from here to Part B.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -92,6 +93,30 @@ def part_a(data: dict[str, bytes], *, where: str) -> PartA:
         report_bytes=data["report.md"],
         qc_bytes=data["qc.json"],
     )
+
+
+def accept_warnings(part: PartA, case_id: str, accepted: dict[str, list[str]] | None) -> list[str]:
+    """The warning codes of a case that are accepted, sorted: those named for it, or all that it has now.
+
+    Verifies the case with them.  Raises `Blocked`.
+    """
+    found = quality_control(part.packet, part.report_bytes).codes()
+    warnings = found if accepted is None else accepted.get(case_id, [])
+    verify_part_a(part, accepted_warnings=warnings)
+    return sorted(warnings)
+
+
+def refuse_foreign_warnings(
+    accepted: dict[str, list[str]] | None, members: Sequence[str], pair_id: str
+) -> None:
+    """Refuse warnings that are accepted for a case that is not in the pair."""
+    if foreign := sorted(set(accepted or {}) - set(members)):
+        raise EvalkitError(
+            f"warnings are accepted for {', '.join(foreign)}, which is not in pair {pair_id}",
+            where="--accept-warning",
+            expected=" or ".join(members),
+            do="correct the case id",
+        )
 
 
 class Verification(Frozen):

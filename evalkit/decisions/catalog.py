@@ -1,6 +1,6 @@
 """The instructor's side of a folder of cases: catalog, episodes, Part B and calibration mapping.
 
-Only `evalkit.decisions.precommitment` (sealing) and `evalkit.decisions.importing` (making) read these from
+Only `evalkit.decisions.preparation` (sealing) and `evalkit.decisions.importing` (making) read these from
 disk, and only `evalkit.decisions.calibration` reads them again, out of sealed packets.  Roles (favorable,
 unfavorable) live in the catalog and nowhere else; which scenario was realized lives in the mapping and
 nowhere else.

@@ -21,6 +21,7 @@ from typing import Any
 
 from evalkit.decisions.case import PART_A_FILES, PartA, Verification, part_a, verify_part_a
 from evalkit.decisions.configuration import REPLAY_FILE, Model
+from evalkit.decisions.custody.bundle import check_custodian
 from evalkit.decisions.journal import attempts_begun, attested_journal, check_committed, check_signed_at
 from evalkit.decisions.layout import (
     EX_ANTE,
@@ -156,6 +157,7 @@ def open_plan(run_dir: Path, trust: Trust) -> OpenPlan:
         )
     plan = Precommit.from_json(plan_bytes)
     check_signer(verified, plan, PLAN_ATTESTATION)
+    check_custodian(plan, trust)
     if [c.case_id for c in plan.cases] != plan.pair.order or not len(plan.pair.order) == len(
         set(plan.pair.order)
     ) == 2:

@@ -48,8 +48,15 @@ def check_parent(out: Path) -> None:
         )
 
 
-def read_bound(run_dir: Path, name: str, binding: Binding) -> bytes:
-    """Read a regular file of a run, following no link.
+def read_bound(
+    run_dir: Path,
+    name: str,
+    binding: Binding,
+    *,
+    expected: str = "the run folder as `evalkit decisions precommit` made it",
+    do: str = "restore the file, or start a new run",
+) -> bytes:
+    """Read a regular file of a run (or of a bundle), following no link.
 
     An absent or irregular file fails its binding.  What was read is compared with a digest by the
     caller, and no path is opened twice: there is no moment between check and use.
@@ -71,6 +78,6 @@ def read_bound(run_dir: Path, name: str, binding: Binding) -> bytes:
             binding,
             f"cannot read {name} ({error.strerror})",
             where=str(run_dir),
-            expected="the run folder as `evalkit decisions precommit` made it",
-            do="restore the file, or start a new run",
+            expected=expected,
+            do=do,
         ) from None

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from evalkit.decisions.catalog import CatalogExtract, Mapping, PartB
 from evalkit.decisions.layout import read_bound, sealed_file
 from evalkit.decisions.packet import parse
 from evalkit.decisions.plan import Precommit
-from evalkit.errors import Binding, BindingError
+from evalkit.errors import Binding, BindingError, EvalkitError
 from evalkit.sealing import Opening, SealedPacket, canonical_json, digest, load_canonical
 
 
@@ -40,6 +41,36 @@ def sealed_packets(run_dir: Path, plan: Precommit) -> dict[str, SealedPacket]:
         require_sealed(packet.kind == kind, f"the plan has a packet {packet.kind} where {kind} belongs", kind)
         packets[kind] = packet
     return packets
+
+
+def published(run_dir: Path, plan: Precommit, openings: Any) -> Opened:
+    """Published openings (kind -> ``payload``, ``salt``), each checked against its commitment in the plan.
+
+    Raises `BindingError` ``sealed-packet``.
+    """
+    found = {}
+    try:
+        for kind, packet in sealed_packets(run_dir, plan).items():
+            opening = Opening(
+                canonical_json(openings[kind]["payload"]), bytes.fromhex(openings[kind]["salt"])
+            )
+            packet.check_opening(opening)
+            found[kind] = opening
+        # one spelling: whoever signed or published something beside it signed something else
+        malformed = to_publish(found) != openings
+    except (KeyError, TypeError, ValueError, EvalkitError) as error:
+        if isinstance(error, BindingError):
+            raise
+        malformed = True
+    require_sealed(not malformed, "an opening is missing or malformed", "the published openings")
+    return interpret(plan, found)
+
+
+def to_publish(openings: dict[str, Opening]) -> dict[str, Any]:
+    """Openings as a JSON value: what `published` reads."""
+    return {
+        kind: {"salt": o.salt.hex(), "payload": load_canonical(o.payload)} for kind, o in openings.items()
+    }
 
 
 def interpret(plan: Precommit, openings: dict[str, Opening]) -> Opened:

@@ -11,38 +11,19 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from evalkit.decisions.packet import DecimalText, Frozen, Identifier, Moment, Text, dump, parse
+from evalkit.decisions.custody.bundle import Custodian
+from evalkit.decisions.packet import DecimalText, Frozen, Moment, Text, dump, parse
+from evalkit.decisions.sealed_pair import LedgerHead, PlannedPair, SealedCase
 from evalkit.sealing import canonical_json, load_canonical
 
 PLAN = "plan.json"
 PLAN_ATTESTATION = "plan.dsse.json"
 
 
-class PlannedCase(Frozen):
-    """Digests of one case, and the warnings that are accepted: exactly these."""
+class PlannedCase(SealedCase):
+    """A sealed case, and the warnings that are accepted: exactly these."""
 
-    case_id: Identifier
-    episode_digest: str
-    freeze_digest: str
-    packet_digest: str
-    qc_digest: str
-    report_digest: str
     accepted_warnings: list[str]
-    part_b: dict[str, Any]
-
-
-class PlannedPair(Frozen):
-    """The ordered pair.  The order is derived from content, so that it tells no role."""
-
-    pair_id: Identifier
-    order: list[Identifier]
-    selection_rule: Text
-    pairing_basis: Text
-
-
-class LedgerHead(Frozen):
-    size: int
-    digest: str
 
 
 class Precommit(Frozen):
@@ -65,6 +46,7 @@ class Precommit(Frozen):
     nontrivial_probability: DecimalText
     attempt_cap: int = Field(ge=1)
     custody: Literal["self", "process", "second_party", "timelock"]
+    custodian: Custodian | None
     signing_key_id: str
     ephemeral_keys: bool
     unsealing_public_key: str

@@ -11,9 +11,9 @@ from typing import Any
 
 import evalkit
 from evalkit.decisions.chain import OpenExAnte
-from evalkit.decisions.openings import Opened, require_sealed
+from evalkit.decisions.openings import Opened, require_sealed, to_publish
 from evalkit.decisions.record import DecisionRecord
-from evalkit.sealing import canonical_json, digest, load_canonical
+from evalkit.sealing import canonical_json, digest
 
 CONVENTIONS = {
     "brier": "multiclass Brier score: sum over the scenarios of squared error, range 0-2, 0 is best",
@@ -49,8 +49,13 @@ def calibrate(probabilities: dict[str, Decimal], realized: str) -> dict[str, Any
     }
 
 
-def document_of(run: OpenExAnte, sealed: Opened, revealed_at: str) -> dict[str, Any]:
-    """The post-reveal record (``evalkit/decisions-reveal/1``) as a JSON value."""
+def document_of(
+    run: OpenExAnte, sealed: Opened, revealed_at: str, release: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """The post-reveal record (``evalkit/decisions-reveal/1``) as a JSON value.
+
+    ``release``: the custodian's envelope, where the run has a custodian.
+    """
     plan = run.evidence.opened.plan
     threshold = Decimal(plan.nontrivial_probability)
     pair = sealed.catalog.pair
@@ -91,10 +96,8 @@ def document_of(run: OpenExAnte, sealed: Opened, revealed_at: str) -> dict[str, 
         "attempts": run.attempts,
         "cases": cases,
         "bindings": _bindings(run, sealed),
-        "openings": {
-            kind: {"salt": o.salt.hex(), "payload": load_canonical(o.payload)}
-            for kind, o in sealed.openings.items()
-        },
+        "openings": to_publish(sealed.openings),
+        "release": release,
     }
 
 

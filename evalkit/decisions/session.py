@@ -34,13 +34,14 @@ def start_run(
 ) -> Path:
     """Precommit a pair in a process of its own and return the run folder.
 
-    Empty ``cases``: those that evalkit ships.  Empty ``out``: a temporary folder.
+    Empty ``cases``: those that evalkit ships; a custodian's bundle has its pair, so that ``pair`` may be empty.
+    Empty ``out``: a temporary folder.
     """
     run_dir = Path(out) if out else Path(tempfile.mkdtemp(prefix="evalkit-")) / "run"
     run_dir.parent.mkdir(parents=True, exist_ok=True)
     precommit_apart(
         Path(cases) if cases else shipped_cases(),
-        pair=pair,
+        pair=pair or None,
         out=run_dir,
         model=None if replay else model,
         base_url=base_url,

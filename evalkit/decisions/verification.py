@@ -11,7 +11,7 @@ import os
 import stat
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from evalkit.decisions.chain import (
     OpenEvidence,
@@ -24,6 +24,9 @@ from evalkit.decisions.chain import (
     open_plan,
     run_directory,
 )
+from evalkit.decisions.claims import Line
+from evalkit.decisions.custody.claims import custody_limits, plan_claims, release_claims
+from evalkit.decisions.custody.opening import Release, check_release, check_revealed_after
 from evalkit.decisions.journal import (
     check_committed,
     check_covered,
@@ -33,39 +36,23 @@ from evalkit.decisions.journal import (
 )
 from evalkit.decisions.layout import EX_ANTE, REVEAL, REVEAL_FILE
 from evalkit.decisions.moments import instant
-from evalkit.decisions.openings import Opened, interpret, sealed_packets
+from evalkit.decisions.openings import published, sealed_packets
 from evalkit.decisions.prompt import Instructions
 from evalkit.decisions.reveal_document import document_of, predicate_of
 from evalkit.decisions.run_document import same
 from evalkit.decisions.settling import OPTIONAL, REPORTS, REQUIRED
 from evalkit.decisions.timestamps import claims
-from evalkit.errors import Binding, BindingError, EvalkitError
+from evalkit.errors import Binding, BindingError
 from evalkit.sealing import (
     PREDICATES,
     Head,
-    Opening,
     Places,
     Verified,
-    canonical_json,
     digest,
     load_canonical,
     read_phase,
 )
 from evalkit.sealing import verify as verify_envelope
-
-Status = Literal["proven", "policy", "not proven"]
-
-
-@dataclass(frozen=True)
-class Line:
-    """One claim; ``detail`` holds what is particular to this run."""
-
-    status: Status
-    text: str
-    detail: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.status:>10}  {self.text}" + (f" ({self.detail})" if self.detail else "")
 
 
 @dataclass(frozen=True)
@@ -81,6 +68,8 @@ class VerificationReport:
     attempts: int
     ex_ante: dict[str, Any] | None = field(repr=False)
     calibration: dict[str, Any] | None = field(repr=False)
+    run: OpenExAnte | None = field(repr=False)
+    heads: tuple[Head, ...] = field(repr=False)
 
     def summary(self) -> dict[str, Any]:
         return {
@@ -105,15 +94,20 @@ def verify_run(
     evidence = open_evidence(opened)
     lines = [*_plan_lines(opened), *_caveat_lines(opened.attestation)]
     phase, attempts, ex_ante, calibration = "precommitted", 0, None, None
+    run: OpenExAnte | None = None
+    heads = [Head.from_record(opened.attestation.predicate.get("ledger"))]
     if (run_dir / EX_ANTE).exists():
         run = open_ex_ante(evidence)
         ex_ante, attempts = run.document, run.attempts
+        heads.append(run.signed_head)
         phase = str(ex_ante["phase"])
         lines += [*_ex_ante_lines(run), *_caveat_lines(run.attestation)]
         if (run_dir / REVEAL).exists():
-            calibration, attestation = _check_reveal(run)
+            calibration, attestation, release = _check_reveal(run)
+            heads.append(Head.from_record(attestation.predicate.get("ledger")))
             phase = str(calibration["phase"])
             lines += [*_reveal_lines(calibration), *_caveat_lines(attestation)]
+            lines += release_claims(release) if release else []
         else:
             _refuse_removed_reveal(run)
             sealed_packets(run_dir, opened.plan)
@@ -148,6 +142,8 @@ def verify_run(
         attempts=attempts,
         ex_ante=ex_ante,
         calibration=calibration,
+        run=run,
+        heads=tuple(heads),
     )
 
 
@@ -190,7 +186,6 @@ def _check_entries(run_dir: Path) -> None:
 
 def _plan_lines(opened: OpenPlan) -> list[Line]:
     plan = opened.plan
-    keys = ", keys made for this run by its own user" if plan.ephemeral_keys else ""
     return [
         Line(
             "proven", "the plan was signed by a key that your trust file pins", opened.attestation.key.key_id
@@ -202,7 +197,7 @@ def _plan_lines(opened: OpenPlan) -> list[Line]:
             " the accepted warnings; nothing in it is dated after the cutoff",
             ", ".join(plan.pair.order),
         ),
-        Line("policy", f"custody {plan.custody}{keys}"),
+        *plan_claims(plan),
         Line("policy", f"verification mode {plan.verification_mode}: no artifact bytes were replayed"),
         Line("policy", f"label {plan.contamination}"),
         Line(
@@ -302,17 +297,14 @@ def _limits(opened: OpenPlan) -> list[Line]:
         Line("not proven", "that a cited record supports the sentence citing it: a person must review that"),
         Line("not proven", "that the model does not remember the case: it is named"),
     ]
-    if opened.plan.custody == "self":
-        lines.append(
-            Line("not proven", "that nobody peeked: the evaluator's own user could open the sealed files")
-        )
+    lines += custody_limits(opened.plan)
     lines.append(Line("not proven", "that no other plan or attempt was made, with this key or another"))
     if any((opened.run_dir / name).exists() for name in REPORTS):
         lines.append(Line("not proven", "anything that report.html says: make your own with evalkit report"))
     return lines
 
 
-def _check_reveal(run: OpenExAnte) -> tuple[dict[str, Any], Verified]:
+def _check_reveal(run: OpenExAnte) -> tuple[dict[str, Any], Verified, Release | None]:
     """Verify the reveal's attestation, its openings and its numbers against run and plan."""
     try:
         return _checked_reveal(run)
@@ -320,7 +312,7 @@ def _check_reveal(run: OpenExAnte) -> tuple[dict[str, Any], Verified]:
         raise _wrong(Binding.RUN, f"this is no post-reveal record ({type(error).__name__})") from None
 
 
-def _checked_reveal(run: OpenExAnte) -> tuple[dict[str, Any], Verified]:
+def _checked_reveal(run: OpenExAnte) -> tuple[dict[str, Any], Verified, Release | None]:
     opened = run.evidence.opened
     plan = opened.plan
     document_bytes, envelope = read_phase(opened.run_dir, REVEAL, REVEAL_FILE)
@@ -337,7 +329,8 @@ def _checked_reveal(run: OpenExAnte) -> tuple[dict[str, Any], Verified]:
     expected = predicate_of(document)
     if expected != {k: verified.predicate.get(k) for k in expected}:
         raise _wrong(Binding.ATTESTATION, "the attestation's digests are not those of calibration.json")
-    sealed = _published(document, run)
+    sealed = published(opened.run_dir, plan, document["openings"])
+    release = _release(document, run)
     if document["bindings"]["ex_ante_run_digest"] != digest(run.document_bytes) or document["bindings"][
         "ex_ante_attestation_digest"
     ] != digest(run.attestation_bytes):
@@ -348,7 +341,7 @@ def _checked_reveal(run: OpenExAnte) -> tuple[dict[str, Any], Verified]:
         raise _wrong(Binding.RUN, "a blocked run was revealed")
     if document["combined_score_prohibited"] is not True or document["calibration_included_in_ex_ante_total"]:
         raise _wrong(Binding.RUN, "the record allows a combined score")
-    again = document_of(run, sealed, document["revealed_at"]) | {
+    again = document_of(run, sealed, document["revealed_at"], release.envelope if release else None) | {
         "evalkit_version": document["evalkit_version"]
     }
     wrong = sorted(
@@ -364,25 +357,18 @@ def _checked_reveal(run: OpenExAnte) -> tuple[dict[str, Any], Verified]:
     check_dated(document["revealed_at"], journal, since=run.document["finalized_at"], until=head)
     check_signed_at(journal, verified)
     check_committed(journal, plan_run_id=plan.run_id, phase=REVEAL, pair=(document_bytes, envelope))
-    return document, verified
+    return document, verified, release
 
 
-def _published(document: dict[str, Any], run: OpenExAnte) -> Opened:
-    """The published openings, each checked against its commitment in the plan."""
-    opened = run.evidence.opened
-    packets = sealed_packets(opened.run_dir, opened.plan)
-    openings = {}
-    try:
-        for kind, packet in packets.items():
-            published = document["openings"][kind]
-            opening = Opening(canonical_json(published["payload"]), bytes.fromhex(published["salt"]))
-            packet.check_opening(opening)
-            openings[kind] = opening
-    except (KeyError, TypeError, ValueError, EvalkitError) as error:
-        if isinstance(error, BindingError):
-            raise
-        raise _wrong(Binding.SEALED_PACKET, "an opening is missing or malformed") from None
-    return interpret(opened.plan, openings)
+def _release(document: dict[str, Any], run: OpenExAnte) -> Release | None:
+    """The custodian's word for this reveal, where the run has a custodian; else there must be none."""
+    if run.evidence.opened.plan.custodian is None:
+        if document["release"] is not None:
+            raise _wrong(Binding.ATTESTATION, "there is a release, and the run has no custodian")
+        return None
+    release = check_release(run, document["openings"], document["release"])
+    check_revealed_after(release, document["revealed_at"])
+    return release
 
 
 def _wrong(binding: Binding, what: str) -> BindingError:

@@ -1,4 +1,4 @@
-"""The predicate types: one for each phase of the four protocols, and one for a rotation of keys.
+"""The predicate types: one for each phase of the four protocols and of custody, and one for a rotation of keys.
 
 A predicate type is a name for "what a signature says" (in-toto Statement v1).  Each phase has its
 own, and verification always names the one it wants: a signature made for one phase can then never
@@ -15,6 +15,8 @@ _PHASES = (
     "decisions/ex-ante",
     "decisions/reveal",
     "decisions/calibration",
+    "custody/seal",
+    "custody/opening",
     "campaigns/plan",
     "campaigns/run",
     "campaigns/decision",

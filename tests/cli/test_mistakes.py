@@ -203,7 +203,15 @@ def test_w40_no_option_bypasses_attestation() -> None:
 
     options = {c.name: {p.name for p in c.params} for c in (evaluate, reveal, verify)}
     # tsa stamps what is committed, afterwards
-    assert options["reveal"] == {"run", "write_calibration", "revealed_at", "tsa", "trust", "as_json"}
+    assert options["reveal"] == {
+        "run",
+        "write_calibration",
+        "opening",
+        "revealed_at",
+        "tsa",
+        "trust",
+        "as_json",
+    }
     assert options["verify"] == {"run", "trust", "as_json"}
     assert options["evaluate"] == {
         "run", "write_run", "model", "base_url", "replay", "tsa", "trust", "as_json"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from evalkit.decisions import import_cases, precommitment, reveal, verify_run
+from evalkit.decisions import import_cases, preparation, reveal, verify_run
 from evalkit.decisions.openings import interpret, sealed_packets
 from evalkit.decisions.plan import Precommit
 from evalkit.errors import Binding, BindingError
@@ -55,7 +55,7 @@ Lie = Callable[[Sealed], Any]
 
 def lying_world(root: Path, lie: Lie, monkeypatch: pytest.MonkeyPatch) -> World:
     """An evaluated run whose sealed packets hold what ``lie`` made of them."""
-    real = precommitment._seal
+    real = preparation._seal
 
     def sealing(cases: list[Any], catalog: bytes, mapping: bytes, *rest: Any) -> Any:
         told = Sealed(json.loads(catalog), json.loads(mapping), [json.loads(c.part_b_payload) for c in cases])
@@ -68,7 +68,7 @@ def lying_world(root: Path, lie: Lie, monkeypatch: pytest.MonkeyPatch) -> World:
 
     quick_everywhere(monkeypatch)
     with monkeypatch.context() as patch:
-        patch.setattr(precommitment, "_seal", sealing)
+        patch.setattr(preparation, "_seal", sealing)
         world = make_world(root)
     evaluate_world(world)
     return world

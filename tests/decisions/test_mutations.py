@@ -25,9 +25,10 @@ from hypothesis import HealthCheck, assume, given, seed, settings
 from hypothesis import strategies as st
 
 from evalkit.decisions import reveal, run_document, verify_run
-from evalkit.decisions.calibration import _check_journal, refuse_blocked
+from evalkit.decisions.calibration import _check_journal
 from evalkit.decisions.chain import load_trust, open_evidence, open_ex_ante, open_plan
 from evalkit.decisions.openings import sealed_packets
+from evalkit.decisions.releasable import refuse_blocked
 from evalkit.decisions.settling import settle
 from evalkit.errors import BindingError
 from evalkit.sealing import canonical_json, digest

@@ -128,7 +128,7 @@ def test_evaluate_does_not_even_import_what_opens_packets(planned: World, tmp_pa
         [sys.executable, "-c", code, str(planned.run)], env=environment(planned), capture_output=True,
         text=True, check=True, cwd=tmp_path,
     )  # fmt: skip
-    for module in ("calibration", "catalog", "precommitment", "importing", "factsheet"):
+    for module in ("calibration", "catalog", "precommitment", "preparation", "importing", "factsheet"):
         assert f"evalkit.decisions.{module}'" not in done.stdout
 
 

@@ -20,6 +20,30 @@ from evalkit.reports.decisions.proof import ProofView
 from evalkit.reports.tables import Html, Table, notice
 from evalkit.sealing import canonical_json, digest
 
+#: what a reader must know of each custody; only the second party keeps anything from the evaluating person
+_CUSTODY = {
+    "self": notice(
+        "warn",
+        "The person who ran this evaluation also held the key to the outcomes (custody: self)."
+        " The files show that nothing was changed after it was signed; they cannot show that nobody"
+        " looked, or that the same user did not make everything anew.",
+        heading="Not blind",
+    ),
+    "process": notice(
+        "warn",
+        "Another account of the same person kept the key to the outcomes (custody: process). That keeps the"
+        " evaluating programs from them; it hides nothing from the person.",
+        heading="Not blind",
+    ),
+    "second_party": notice(
+        "info",
+        "A custodian sealed the outcomes and kept their key (custody: second_party); the evaluator could not open"
+        " the sealed files without the custodian. That the two are different people who did not collude is"
+        " declared: the files show two keys, and not whose they are.",
+        heading="Second party",
+    ),
+}
+
 
 def _refuse_pooling(paths: Sequence[Path], runs: Sequence[VerificationReport]) -> None:
     """A mean is over different cases and one model: counting a case twice would fake a sample size."""
@@ -104,16 +128,8 @@ class DecisionReport:
                 heading="Named cases",
             )
         ]
-        if any(r.evidence.opened.plan.custody == "self" for r in self.runs):
-            parts.append(
-                notice(
-                    "warn",
-                    "The person who ran this evaluation also held the key to the outcomes (custody: self)."
-                    " The files show that nothing was changed after it was signed; they cannot show that nobody"
-                    " looked, or that the same user did not make everything anew.",
-                    heading="Not blind",
-                )
-            )
+        custodies = {r.evidence.opened.plan.custody for r in self.runs}
+        parts += [text for custody, text in _CUSTODY.items() if custody in custodies]
         repeated = [r for r in self.runs if r.attempts > 1]
         if repeated:
             told = ", ".join(f"attempt {ex_ante_of(r)['attempt']} of {r.attempts}" for r in repeated)

@@ -60,6 +60,8 @@ class ProofView:
                     "Model configuration": _code(e["configuration_digest"]),
                     "Scorer": _code(e["scorer_digest"]),
                     "Signing key": _code(plan.signing_key_id),
+                    "Custody": plan.custody,
+                    "Custodian's key": _code(plan.custodian.key_id) if plan.custodian else "none",
                     "Trust file used here": _code(run.trust_digest),
                     "Attempt": f"{e['attempt']} of {run.attempts}",
                     "Planned": _seconds(plan.created_at),
@@ -78,11 +80,23 @@ class ProofView:
         lines = [f"evalkit verify {shlex.quote(str(p))}" for p in self.paths]
         for path, run in zip(self.paths, self.runs, strict=True):
             plan = run.evidence.opened.plan
-            lines += [
-                f"evalkit decisions precommit CASES --pair {plan.pair.pair_id}{_model_options(plan.model, path)} --out NEW",
-                "evalkit decisions evaluate NEW --write-run",
-                "evalkit decisions reveal NEW --write-calibration",
-            ]
+            model = _model_options(plan.model, path)
+            if plan.custodian is None:
+                lines += [
+                    f"evalkit decisions precommit CASES --pair {plan.pair.pair_id}{model} --out NEW",
+                    "evalkit decisions evaluate NEW --write-run",
+                    "evalkit decisions reveal NEW --write-calibration",
+                ]
+            else:
+                lines += [
+                    f"evalkit custodian seal CASES --pair {plan.pair.pair_id} --custody {plan.custody} --out BUNDLE"
+                    "  # the custodian",
+                    f"evalkit decisions precommit BUNDLE{model} --out NEW",
+                    "evalkit decisions evaluate NEW --write-run",
+                    "evalkit custodian request NEW --out REQUEST",
+                    "evalkit custodian open REQUEST --out OPENING  # the custodian",
+                    "evalkit decisions reveal NEW --opening OPENING --write-calibration",
+                ]
         text = "\n".join(lines)
         return Html(
             f"<p>With evalkit {escape(evalkit.__version__)} and your own trust file; CASES is the folder of cases, or"

@@ -1,0 +1,47 @@
+"""When outcomes may be opened at all: after an attested ex-ante run without a blocker, and once.
+
+Reveal asks this, and so do both sides of a custody: the evaluator before asking for a release, and the custodian
+before granting one.
+"""
+
+from __future__ import annotations
+
+from evalkit.decisions.chain import OpenExAnte
+from evalkit.errors import Blocked, EvalkitError
+
+
+def refuse_blocked(run: OpenExAnte) -> None:
+    """Any blocker in either case stops the reveal of both."""
+    blocked = {case: codes for case, codes in run.blockers.items() if codes}
+    if blocked:
+        named = "; ".join(f"{case}: {', '.join(sorted(set(codes)))}" for case, codes in blocked.items())
+        raise Blocked(
+            f"the decision record is blocked ({named})",
+            where="ex-ante/run.json",
+            expected="no blocker in either case",
+            do="make another precommit; no total outweighs a blocker, and nothing sealed was opened",
+        )
+
+
+def require_releasable(run: OpenExAnte | None, phase: str, where: str) -> OpenExAnte:
+    """The verified ex-ante run, if outcomes may be released for it at all."""
+    if run is None:
+        raise Blocked(
+            "the run is not evaluated yet",
+            where=where,
+            expected="a signed ex-ante run",
+            do="evalkit decisions evaluate RUN --write-run",
+        )
+    if run.evidence.opened.plan.custodian is None:
+        raise EvalkitError(
+            "this run has no custodian: its custody is self",
+            where=where,
+            expected="a run made from a custodian's bundle",
+            do="evalkit decisions reveal RUN --write-calibration",
+        )
+    if phase != "ex_ante_scored":
+        raise Blocked(
+            "this run is revealed already", where=where, expected="one reveal a run", do="evalkit verify RUN"
+        )
+    refuse_blocked(run)
+    return run
