@@ -212,7 +212,8 @@ def test_w40_no_option_bypasses_attestation() -> None:
         "trust",
         "as_json",
     }
-    assert options["verify"] == {"run", "trust", "as_json"}
+    # offline forbids more, and lets nothing through
+    assert options["verify"] == {"run", "trust", "offline", "as_json"}
     assert options["evaluate"] == {
         "run", "write_run", "model", "base_url", "replay", "tsa", "trust", "as_json"
     }  # fmt: skip
