@@ -64,6 +64,14 @@ def test_nothing_is_overwritten(answered: Two, tmp_path: Path) -> None:
         answered.ask(answered.root / "dangling")
 
 
+def test_a_name_that_is_taken_is_refused_before_anything_is_recorded(asked: Two) -> None:
+    asked.opening.write_text("mine")
+    with pytest.raises(EvalkitError, match="exists already"):
+        asked.answer()
+    assert asked.opening.read_text() == "mine"
+    assert asked.events("released") == []
+
+
 def test_a_blocked_run_is_neither_asked_for_nor_released(sealed: Two) -> None:
     texts = {c: json.dumps(baseline_record(part_a(c))) for c in CASE_IDS[:2]} | {CASE_IDS[1]: "no record"}
     sealed.plan(model=replay_model(texts))
