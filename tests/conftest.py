@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -33,6 +35,17 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no test vectors at {folder}: set EVALKIT_SHARED_DATA to their folder")
     return folder
+
+
+@pytest.fixture(scope="session")
+def strace() -> str:
+    """The path of strace, where it is there and may trace."""
+    path = shutil.which("strace")
+    if path is None:
+        pytest.skip("strace is not installed")
+    if subprocess.run([path, "-o", "/dev/null", "true"], capture_output=True).returncode:
+        pytest.skip("strace may not trace here (ptrace is forbidden)")
+    return path
 
 
 class MemorySigner:

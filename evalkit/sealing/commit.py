@@ -13,8 +13,9 @@ The steps of `commit_phase`
    leaves of it, `recover` makes anew from the ledger.
 
 A process killed before 2 leaves nothing; before 6 an attempt that `recover` counts as lost or, if
-the stage is complete, rolls forward; after 6 a committed phase.  ``observe`` is called with a name
-before each step that touches the disk, for tests that stop there.
+the stage is complete, rolls forward; after 6 a committed phase.  A stage that the disk did not confirm
+is removed, for its files are whole in memory only.  ``observe`` is called with a name before each step
+that touches the disk, for tests that stop there.
 
 The predicate carries ``run_id``, ``attempt``, ``ledger`` (the head after the intent) and
 ``signed_at`` (the time of the intent) beside what the caller puts in.

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, assume, given, seed, settings
+from hypothesis import HealthCheck, Phase, assume, given, seed, settings
 from hypothesis import strategies as st
 
 from evalkit.decisions import reveal, run_document, verify_run
@@ -154,7 +154,13 @@ def mutate(world: World, name: str, state: str) -> Counter[str]:
         tried: Counter[str] = Counter()
 
         @seed(digest(canonical_json([state, name, region])))
-        @settings(max_examples=EACH, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+        @settings(
+            max_examples=EACH,
+            deadline=None,
+            database=None,
+            phases=[Phase.generate],  # a mutation that passes is small as it is
+            suppress_health_check=list(HealthCheck),
+        )
         @given(st.data())
         def one(drawing: st.DataObject) -> None:
             mutation = drawing.draw(st.sampled_from(MUTATIONS))

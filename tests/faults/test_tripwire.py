@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -130,16 +129,6 @@ def test_evaluate_does_not_even_import_what_opens_packets(planned: World, tmp_pa
     )  # fmt: skip
     for module in ("calibration", "catalog", "precommitment", "preparation", "importing", "factsheet"):
         assert f"evalkit.decisions.{module}'" not in done.stdout
-
-
-@pytest.fixture(scope="module")
-def strace() -> str:
-    path = shutil.which("strace")
-    if path is None:
-        pytest.skip("strace is not installed")
-    if subprocess.run([path, "-o", "/dev/null", "true"], capture_output=True).returncode:
-        pytest.skip("strace may not trace here (ptrace is forbidden)")
-    return path
 
 
 def traced(strace: str, world: World, tmp_path: Path, *arguments: str) -> tuple[list[str], int]:

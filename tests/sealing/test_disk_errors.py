@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import shutil
 import subprocess
 import time
 from collections import Counter
@@ -29,16 +28,6 @@ from .test_commit import killed
 DONE, CLEAN, UNCLEAN = 0, 7, 8
 CALLS = ("fsync", "write", "renameat2", "?rename,renameat", "?mkdir,mkdirat", "unlinkat")
 _ANY_TRACER = (0x59616D61, ctypes.c_ulong(-1))  # PR_SET_PTRACER, PR_SET_PTRACER_ANY: prctl(2)
-
-
-@pytest.fixture(scope="module")
-def strace() -> str:
-    path = shutil.which("strace")
-    if path is None:
-        pytest.skip("strace is not installed")
-    if subprocess.run([path, "-o", "/dev/null", "true"], capture_output=True).returncode:
-        pytest.skip("strace may not trace here (ptrace is forbidden)")
-    return path
 
 
 def with_error(
