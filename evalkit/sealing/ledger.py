@@ -19,6 +19,7 @@ Events with ``run_id``, ``phase`` and ``attempt``: ``attempt`` (begun), ``intent
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -244,6 +245,7 @@ class Ledger:
             "time": self._time(before),
         }
         line = canonical_json(record, max_bytes=MAX_LINE)
+        end = os.fstat(fd).st_size
         known = self._verified
         untouched = known is not None and known.look == _look(fd)
         try:
@@ -255,7 +257,14 @@ class Ledger:
                 expected="room on the disk",
                 do="make room; the torn line is set aside by the next append",
             ) from error
-        sync(fd, str(self.path))
+        try:
+            sync(fd, str(self.path))
+        except EvalkitError:
+            # What the disk did not confirm is taken back: the next append must not sync it again and
+            # believe an answer that may be for less than this line.
+            with contextlib.suppress(OSError):
+                os.ftruncate(fd, end)
+            raise
         if known is not None and untouched:
             known.add([line])
             known.look = _look(fd)

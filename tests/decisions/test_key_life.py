@@ -42,7 +42,7 @@ def pins(world: World) -> tuple[str, ...]:
     return tuple(k.key_id for k in Trust.load(world.places.trust, []).keys)
 
 
-@pytest.mark.parametrize("step", ["_seal", "sign", "verify", "commit_directory"])
+@pytest.mark.parametrize("step", ["check_custodian", "sign", "verify", "commit_directory"])
 def test_a_failed_precommit_leaves_neither_key_nor_pin(
     tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -427,7 +427,8 @@ def test_a_failed_fsync_aborts_and_is_not_tried_again(
     assert len(calls) == fails_at + 1  # the failed call was the last one
     monkeypatch.undo()
     world.recover()
-    assert world.states() in ([(1, "lost")], [(1, "committed")])
+    # a line of the ledger that the disk did not confirm is taken back: at first the intent itself
+    assert world.states() in ([(1, "lost")], [(1, "committed")], *([[]] if fails_at == 0 else []))
     assert world.recover() == []
 
 

@@ -234,6 +234,27 @@ def test_a_torn_tail_beyond_the_signed_head_is_no_tampering(ledger: Ledger) -> N
     assert len(list(ledger.path.parent.glob("*.torn-0"))) == 1
 
 
+def test_a_line_that_the_disk_did_not_confirm_is_taken_back(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the next fsync would be a second try for it, and after a failure that may lie."""
+    filled(ledger, 2)
+    whole, real = ledger.path.read_bytes(), os.fsync
+    failing = [True]
+
+    def fsync(fd: int) -> None:
+        if failing:
+            raise OSError(5, "Input/output error")
+        real(fd)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(EvalkitError, match="did not confirm"):
+        ledger.append("note")
+    assert ledger.path.read_bytes() == whole
+    failing.clear()
+    assert ledger.append("note").seq == 2
+
+
 def test_an_edited_last_line_stops_the_next_append(ledger: Ledger) -> None:
     filled(ledger, 2)
     ledger.path.write_bytes(ledger.path.read_bytes()[:-2] + b"?\n")

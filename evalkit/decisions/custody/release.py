@@ -104,6 +104,7 @@ def release(
                 predicate_type=PREDICATES["custody/opening"],
                 predicate=predicate,
                 signer=signer,
+                at=instant(entry.record["time"]),
             )
             verify_custodian(
                 envelope,

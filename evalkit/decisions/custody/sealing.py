@@ -100,6 +100,7 @@ def seal_bundle(
                 "ledger": head.record(),
             },
             signer=signer,
+            at=clock(),
         )
         verify_custodian(attestation, BUNDLE, "custody/seal", own, run_id=run_id, key_id=signer.key_id)
         ledger.append("sealed", run_id=run_id, pair=pair, document=digest(data), envelope=digest(attestation))

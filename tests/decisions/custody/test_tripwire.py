@@ -8,13 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from faults.test_tripwire import CLI, environment, forbidden, opened_by, strace, traced
+from faults.test_tripwire import CLI, environment, forbidden, opened_by, traced
 
 from decisions.support import World
 
 from .people import Two
-
-__all__ = ["strace"]
 
 #: what nobody but the custodian may open; ciphertexts in a run may be copied and measured
 KEPT = re.compile(
