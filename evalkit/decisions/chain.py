@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from evalkit.decisions.layout import (
 from evalkit.decisions.plan import PLAN, PLAN_ATTESTATION, Precommit
 from evalkit.decisions.prompt import Instructions, build_prompt
 from evalkit.decisions.run_document import differs, predicate_of, replay
+from evalkit.decisions.timestamps import PRECOMMIT, attested_times
 from evalkit.errors import Binding, BindingError, EvalkitError
 from evalkit.sealing import (
     PREDICATES,
@@ -61,6 +63,8 @@ class OpenPlan:
     trust: Trust
     instructions: Instructions
     model: Model
+    #: phase -> by when its attestation existed, as a pinned timestamp authority states
+    attested: dict[str, datetime]
 
     @property
     def digest(self) -> str:
@@ -140,12 +144,14 @@ def open_plan(run_dir: Path, trust: Trust) -> OpenPlan:
     run_dir = run_directory(run_dir)
     plan_bytes = read_bound(run_dir, PLAN, Binding.PRECOMMIT)
     envelope = read_bound(run_dir, PLAN_ATTESTATION, Binding.ATTESTATION)
+    attested = attested_times(run_dir, trust)
     verified = verify(
         envelope,
         subject_name=PLAN,
         predicate_type=PREDICATES["decisions/precommit"],
         trust=trust,
         run_id=_stated_run_id(plan_bytes),
+        attested_at=attested.get(PRECOMMIT),
     )
     if verified.subject_digest != digest(plan_bytes):
         raise BindingError(
@@ -176,6 +182,7 @@ def open_plan(run_dir: Path, trust: Trust) -> OpenPlan:
         trust=trust,
         instructions=_instructions(run_dir, plan),
         model=_model(run_dir, plan),
+        attested=attested,
     )
 
 
@@ -300,6 +307,7 @@ def read_attested(opened: OpenPlan) -> tuple[bytes, bytes, Verified]:
         predicate_type=PREDICATES["decisions/ex-ante"],
         trust=opened.trust,
         run_id=opened.plan.run_id,
+        attested_at=opened.attested.get(EX_ANTE),
     )
     check_signer(verified, opened.plan, EX_ANTE)
     if verified.subject_digest != digest(document_bytes):

@@ -322,6 +322,7 @@ def _checked_reveal(run: OpenExAnte) -> tuple[dict[str, Any], Verified, Release 
         predicate_type=PREDICATES["decisions/reveal"],
         trust=opened.trust,
         run_id=plan.run_id,
+        attested_at=opened.attested.get(REVEAL),
     )
     check_signer(verified, plan, REVEAL)
     verified.check_subject(document_bytes)
