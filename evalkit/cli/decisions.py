@@ -67,6 +67,9 @@ def import_(sheets: tuple[Path, ...], pairs: Path, out: Path, frozen_at: str | N
 @click.option("--nontrivial", default="0.10", show_default=True,
               help="Probability from which the realized scenario counts as foreseen.")  # fmt: skip
 @click.option("--selection-rule", help="Why this pair: sealed word for word.")
+@click.option("--supersedes", type=_FOLDER, metavar="RUN",
+              help="A run without a result yet, whose plan gives way to this one.")  # fmt: skip
+@click.option("--reason", default="", help="Why it gives way: sealed word for word.")
 @click.option("--run-id", hidden=True)
 @tsa_option
 @trust_option
@@ -85,6 +88,8 @@ def precommit(
     attempt_cap: int,
     nontrivial: str,
     selection_rule: str | None,
+    supersedes: Path | None,
+    reason: str,
     run_id: str | None,
     tsa: str | None,
     trust: Path | None,
@@ -118,6 +123,8 @@ def precommit(
         trust=trust,
         accepted_warnings=_warnings(accepted) if accepted else None,
         selection_rule=selection_rule,
+        supersedes=supersedes,
+        reason=reason,
         attempt_cap=attempt_cap,
         nontrivial_probability=nontrivial,
     )

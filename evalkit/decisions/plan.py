@@ -14,6 +14,7 @@ from pydantic import Field
 from evalkit.decisions.custody.bundle import Custodian
 from evalkit.decisions.packet import DecimalText, Frozen, Moment, Text, dump, parse
 from evalkit.decisions.sealed_pair import LedgerHead, PlannedPair, SealedCase
+from evalkit.decisions.supersession import Supersedes
 from evalkit.sealing import canonical_json, load_canonical
 
 PLAN = "plan.json"
@@ -52,6 +53,7 @@ class Precommit(Frozen):
     unsealing_public_key: str
     trust_digest: str
     ledger_head: LedgerHead
+    supersedes: Supersedes | None
 
     @classmethod
     def from_json(cls, data: bytes, *, where: str = PLAN) -> Precommit:

@@ -28,6 +28,7 @@ from evalkit.decisions.rubric import scorer_digest
 from evalkit.decisions.run_keys import keys_for_run
 from evalkit.decisions.sealed_pair import LedgerHead, refuse_existing, write_tree
 from evalkit.decisions.sealed_pair import new_run_id as new_run_id
+from evalkit.decisions.supersession import supersede
 from evalkit.errors import EvalkitError
 from evalkit.sealing import (
     PREDICATES,
@@ -57,6 +58,8 @@ def precommit(
     selection_rule: str | None = None,
     attempt_cap: int = 3,
     nontrivial_probability: str = "0.10",
+    supersedes: Path | str | None = None,
+    reason: str = "",
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> Precommit:
     """Make the run folder ``out`` for one pair of a folder of cases, or for the pair of a custodian's bundle.
@@ -65,6 +68,7 @@ def precommit(
     cases have now.  With no signing key configured, an ephemeral signing key and an unsealing key are
     made outside the workspace, and the trust file pins the former for this run only.  A bundle has its pair,
     selection rule and run id: ``pair``, ``selection_rule`` and ``run_id`` must then be absent or equal.
+    ``supersedes`` is the folder of a run whose plan gives way to this one, for the stated ``reason``.
 
     Raises `EvalkitError` (a pair or case that does not hold), `Blocked` (evidence that does not
     verify), `BindingError` (trust or keys refused; a bundle that is not as it was sealed).
@@ -75,6 +79,13 @@ def precommit(
     refuse_existing(out, "run folder")
     check_parent(out)
     _check_threshold(nontrivial_probability)
+    if reason and supersedes is None:
+        raise EvalkitError(
+            "a reason is given, and no plan that is superseded",
+            where="--reason",
+            expected="--supersedes RUN beside it",
+            do="name the run, or leave the reason out",
+        )
     workspace = [cases, out.absolute()]
     bundle = prepared = None
     if is_bundle(cases):
@@ -100,6 +111,9 @@ def precommit(
     ):
         loaded_trust = Trust.load(trust_path(trust, places), workspace)
         ledger = Ledger(places.ledger(signer.key_id), clock=clock)
+        superseding = None
+        if supersedes is not None:
+            superseding = supersede(Path(supersedes), reason, trust=loaded_trust, places=places)
         head = ledger.head
         if bundle is not None:
             sealed, custodian = bundle.sealed, bundle.custodian
@@ -136,6 +150,7 @@ def precommit(
             unsealing_public_key=sealed.unsealing_public_key,
             trust_digest=loaded_trust.digest,
             ledger_head=LedgerHead(size=head.size, digest=head.digest),
+            supersedes=None if superseding is None else superseding.says,
         )
         check_custodian(plan, loaded_trust)
         plan_bytes = plan.to_json()
@@ -161,6 +176,8 @@ def precommit(
             run_id=run_id,
             at=clock(),
         ).check_subject(plan_bytes)
+        if superseding is not None:
+            superseding.record(run_id, ledger)
         ledger.append("precommit", run_id=run_id, document=digest(plan_bytes), envelope=digest(attestation))
         files = {PLAN: plan_bytes, PLAN_ATTESTATION: attestation, JOURNAL: ledger.segment(head.size)}
         files |= sealed.files()

@@ -41,6 +41,7 @@ from evalkit.decisions.prompt import Instructions
 from evalkit.decisions.reveal_document import document_of, predicate_of
 from evalkit.decisions.run_document import same
 from evalkit.decisions.settling import OPTIONAL, REPORTS, REQUIRED
+from evalkit.decisions.supersession import check_superseded
 from evalkit.decisions.timestamps import claims
 from evalkit.errors import Binding, BindingError
 from evalkit.sealing import (
@@ -102,6 +103,9 @@ def verify_run(
         heads.append(run.signed_head)
         phase = str(ex_ante["phase"])
         lines += [*_ex_ante_lines(run), *_caveat_lines(run.attestation)]
+        # what stands behind the signed head, anybody could have written
+        signed = [record for record in run.journal if record["seq"] < run.signed_head.size]
+        lines += check_superseded(opened.plan.supersedes, opened.plan.run_id, signed)
         if (run_dir / REVEAL).exists():
             calibration, attestation, release = _check_reveal(run)
             heads.append(Head.from_record(attestation.predicate.get("ledger")))
@@ -124,7 +128,7 @@ def verify_run(
         )
     else:
         sealed_packets(run_dir, opened.plan)
-        open_journal(opened)
+        lines += check_superseded(opened.plan.supersedes, opened.plan.run_id, open_journal(opened))
     lines += [
         Line(*claim)
         for claim in claims(

@@ -12,9 +12,11 @@ Rules
    `CLOCK_TOLERANCE` (a correction over the network) is recorded as that entry's time; more than
    that is refused, for an earlier time is what a backdated plan would need.
 4. An attempt is counted from its first event, whether it ends as committed, lost or abandoned.
+5. A plan is never edited.  Another one may supersede it as long as nothing came of it: both stay, and
+   the first begins no attempt any more.
 
 Events with ``run_id``, ``phase`` and ``attempt``: ``attempt`` (begun), ``intent``, ``committed``,
-``lost``, ``abandoned``.  See docs/formats/ledger.md.
+``lost``, ``abandoned``; with ``run_id`` and ``by``: ``superseded``.  See docs/formats/ledger.md.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from evalkit.errors import Binding, EvalkitError
+from evalkit.errors import Binding, Blocked, EvalkitError
 from evalkit.sealing.canonical import canonical_json, digest
 from evalkit.sealing.files import (
     OTHERS_MAY_ANYTHING,
@@ -139,11 +141,33 @@ class Ledger:
         """Count a new attempt at a phase, before anything is known of its outcome; its number."""
         check_run_id(run_id)
         with self._writing() as fd:
-            known = attempts_in(self._read(fd).records, run_id, phase)
+            records = self._read(fd).records
+            refuse_superseded(records, run_id)
+            known = attempts_in(records, run_id, phase)
             number = max((attempt.number for attempt in known), default=0) + 1
             fields = fields | {"run_id": run_id, "phase": phase, "attempt": number}
             self._append(fd, "attempt", fields)
             return number
+
+    def supersede(self, run_id: str, *, by: str, attempts: int, **fields: Any) -> Entry:
+        """Record that the plan of a run gives way to that of the run ``by`` (rule 5).
+
+        ``attempts`` is how many the caller knows to have been begun, in all phases.  Raises `Blocked` where
+        there are more meanwhile, where one was committed, and where the plan is superseded already.
+        """
+        check_run_id(run_id)
+        check_run_id(by)
+        with self._writing() as fd:
+            records = self._read(fd).records
+            refuse_superseded(records, run_id)
+            if attempts_of_run(records, run_id) != attempts:
+                raise Blocked(
+                    "another attempt at the plan that is to be superseded was begun meanwhile",
+                    where=f"{self.path}: {run_id}",
+                    expected=f"{attempts} attempts",
+                    do="try again: the new plan states how many there were",
+                )
+            return self._append(fd, "superseded", fields | {"run_id": run_id, "by": by, "attempts": attempts})
 
     def attempts(self, run_id: str, phase: str) -> tuple[Attempt, ...]:
         """Every attempt at a phase of a run, by number, however it ended."""
@@ -317,6 +341,23 @@ def attempts_in(records: Iterable[dict[str, Any]], run_id: str, phase: str) -> t
             document = record.get("document") or (known.document if known else None)
             found[number] = Attempt(number, state, document)
     return tuple(found[number] for number in sorted(found))
+
+
+def attempts_of_run(records: Iterable[dict[str, Any]], run_id: str) -> int:
+    """How many attempts at any phase of a run verified records tell of."""
+    return sum(r["event"] == "attempt" and r.get("run_id") == run_id for r in records)
+
+
+def refuse_superseded(records: Iterable[dict[str, Any]], run_id: str) -> None:
+    """Raise `Blocked` where verified records say that another plan has taken the place of this run's."""
+    for record in records:
+        if record["event"] == "superseded" and record.get("run_id") == run_id:
+            raise Blocked(
+                f"the plan of this run was superseded by that of run {record.get('by')}",
+                where=run_id,
+                expected="a plan that still stands",
+                do="go on with the other run, or make a new plan; this one stays in the ledger as it is",
+            )
 
 
 def _whole_size(fd: int, size: int) -> int:
