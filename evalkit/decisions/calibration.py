@@ -33,6 +33,7 @@ from evalkit.decisions.openings import Opened, interpret, published, sealed_pack
 from evalkit.decisions.plan import Precommit
 from evalkit.decisions.releasable import refuse_blocked
 from evalkit.decisions.reveal_document import document_of, predicate_of
+from evalkit.decisions.run_keys import discard_ephemeral
 from evalkit.decisions.settling import settle
 from evalkit.errors import Binding, BindingError, Blocked, EvalkitError
 from evalkit.sealing import (
@@ -122,12 +123,7 @@ def reveal(
     plan = opened.plan
     _check_way(plan, opening)
     if (run_dir / REVEAL).is_dir() and not has_signer(plan, places):
-        raise Blocked(
-            "this run is revealed already, elsewhere",
-            where=f"{run_dir}/{REVEAL}",
-            expected="one reveal a run, where its keys are",
-            do="read its calibration.json; `evalkit verify` checks it",
-        )
+        raise _revealed_already(run_dir)
     with signer_of(plan, places, run_dir) as signer:
         ledger = Ledger(places.ledger(signer.key_id), clock=clock)
         evidence = open_evidence(opened)
@@ -139,12 +135,9 @@ def reveal(
         refuse_blocked(run)
         at = _revealed_at(revealed_at, run, clock())
         if any(a.state == "committed" for a in ledger.attempts(plan.run_id, REVEAL)):
-            raise Blocked(
-                "this run is revealed already",
-                where=f"RUN/{REVEAL}",
-                expected="one reveal a run",
-                do="read its calibration.json; `evalkit verify` checks it",
-            )
+            if plan.ephemeral_keys:  # a crash may have come just before they were deleted
+                discard_ephemeral(places, plan.run_id)
+            raise _revealed_already(run_dir)
         opened.trust.refuse_unable(signer.key_id, PREDICATES["decisions/reveal"], plan.run_id, clock())
         # before the attempt: a file that is not for this run opens nothing, and is no attempt
         release = read_opening(opening, run) if opening is not None else None
@@ -180,7 +173,18 @@ def reveal(
             segment_from=plan.ledger_head.size,
             observe=observe,
         )
+    if plan.ephemeral_keys:
+        discard_ephemeral(places, plan.run_id)
     return Calibration(document, run_dir / REVEAL)
+
+
+def _revealed_already(run_dir: Path) -> Blocked:
+    return Blocked(
+        "this run is revealed already",
+        where=f"{run_dir}/{REVEAL}",
+        expected="one reveal a run",
+        do="read its calibration.json; `evalkit verify` checks it",
+    )
 
 
 def _check_way(plan: Precommit, opening: Path | None) -> None:

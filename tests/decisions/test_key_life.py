@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from evalkit.decisions import evaluate, precommit, precommitment, reveal, verify_run
-from evalkit.errors import Binding, BindingError, EvalkitError
+from evalkit.errors import Binding, BindingError, Blocked, EvalkitError
 from evalkit.sealing import PREDICATES, Ledger, Trust, commit_directory, sign
 
 from .forging import own_signer
@@ -94,6 +95,33 @@ def test_a_failure_after_the_run_is_there_keeps_its_keys(
     evaluate(world.run, write_run=True, places=world.places)
 
 
+# --- the end of a run's keys ----------------------------------------------------------------------
+
+
+def test_keys_that_were_made_for_a_run_end_with_its_reveal(evaluated: World) -> None:
+    """What is gone can be stolen no more; the pin stays, for the run is verified with it."""
+    folder = evaluated.places.ephemeral(evaluated.run_id)
+    reveal(evaluated.run, places=evaluated.places)
+    assert sorted(path.name for path in folder.iterdir()) == ["signing", "unsealing.pem"]
+    reveal(evaluated.run, write_calibration=True, places=evaluated.places)
+    assert not folder.exists()
+    assert verify_run(evaluated.run, places=evaluated.places).phase == "post_reveal_calibration"
+    with pytest.raises(Blocked, match="revealed already"):
+        reveal(evaluated.run, write_calibration=True, places=evaluated.places)
+
+
+def test_keys_that_a_crash_left_go_at_the_next_reveal(
+    evaluated: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("evalkit.decisions.calibration.discard_ephemeral", lambda *_: None)
+        reveal(evaluated.run, write_calibration=True, places=evaluated.places)
+    assert evaluated.places.ephemeral(evaluated.run_id).exists()
+    with pytest.raises(Blocked, match="revealed already"):
+        reveal(evaluated.run, write_calibration=True, places=evaluated.places)
+    assert not evaluated.places.ephemeral(evaluated.run_id).exists()
+
+
 # --- times ----------------------------------------------------------------------------------------
 
 
@@ -125,9 +153,12 @@ def test_the_plan_is_signed_at_the_time_of_the_clock(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("by", [timedelta(microseconds=-1), timedelta(days=-40)])
 def test_a_phase_cannot_be_dated_otherwise_than_its_intent(
-    revealed: World, phase: str, name: str, kind: str, by: timedelta
+    revealed: World, evaluated_once: World, phase: str, name: str, kind: str, by: timedelta
 ) -> None:
     """Clock rollback: a later signature, dated to when the key was still valid."""
+    # a dishonest owner keeps a copy of the run's keys, which reveal deletes
+    kept = revealed.places.ephemeral(revealed.run_id)
+    shutil.copytree(evaluated_once.places.ephemeral(revealed.run_id), kept)
     path = revealed.run / phase / f"{name.removesuffix('.json')}.dsse.json"
     predicate = json.loads(base64.b64decode(json.loads(path.read_bytes())["payload"]))["predicate"]
     at = datetime.fromisoformat(predicate.pop("signed_at"))
