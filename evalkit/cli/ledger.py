@@ -22,7 +22,9 @@ def ledger() -> None:
 
 
 @ledger.command()
-@click.argument("files", nargs=-1, type=click.Path(path_type=Path, dir_okay=False), metavar="[LEDGER] …")
+@click.argument(
+    "files", nargs=-1, type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="[LEDGER] …"
+)
 @click.option(
     "--run",
     "runs",
@@ -92,7 +94,8 @@ def _print(one: CheckedLedger) -> None:
     for (run, phase), attempts in one.runs.items():
         states = Counter(attempt.state for attempt in attempts)
         counted = ", ".join(f"{count} {state}" for state, count in states.items())
-        click.echo(f"  run {run}, {phase}: {len(attempts)} attempts: {counted}")
+        number = f"{len(attempts)} attempt{'s' if len(attempts) != 1 else ''}"
+        click.echo(f"  run {run}, {phase}: {number}: {counted}")
     for name, state in one.set_aside:
         click.echo(f"  torn line set aside in {name}: {state}")
     if one.torn:

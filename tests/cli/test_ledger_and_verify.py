@@ -1,0 +1,133 @@
+"""`evalkit ledger verify` and what `evalkit verify` says to programs."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+from decisions.support import World, cli
+
+from evalkit.errors import Binding, EvalkitError
+from evalkit.offline import no_network
+
+
+def test_ones_own_ledgers(revealed: World) -> None:
+    done = cli("ledger", "verify")
+    assert done.code == 0
+    assert str(revealed.ledger.path) in done.out
+    assert f"run {revealed.run_id}, ex-ante: 1 attempt: 1 committed" in done.out
+    (one,) = json.loads(cli("ledger", "verify", "--json").out)["ledgers"]
+    assert one["head"] == revealed.ledger.head.record()
+    assert {(a["phase"], a["state"]) for a in one["attempts"]} == {
+        ("ex-ante", "committed"),
+        ("reveal", "committed"),
+    }
+
+
+def test_no_ledger_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    done = cli("ledger", "verify")
+    assert done.code == 2
+    assert "there is no ledger of yours" in done.err
+
+
+def test_heads_that_a_run_has_signed_must_be_in_it(revealed: World) -> None:
+    assert cli("ledger", "verify", "--run", revealed.run).code == 0
+    assert cli("ledger", "verify", revealed.run / "journal.jsonl", "--run", revealed.run).code == 0
+    lines = revealed.ledger.path.read_bytes().splitlines(keepends=True)
+    signed = json.loads((revealed.run / "journal.jsonl").read_bytes().splitlines()[-1])
+    revealed.ledger.path.write_bytes(b"".join(lines[:-2]))
+    assert cli("ledger", "verify").code == 0, "a chain cut at the end of a line is whole"
+    done = cli("ledger", "verify", "--run", revealed.run)
+    assert done.code == Binding.RUN.exit_code
+    assert f"seq {signed['seq'] - 1}" in done.err
+
+
+def test_an_edited_line_is_named(revealed: World) -> None:
+    data = revealed.ledger.path.read_bytes()
+    revealed.ledger.path.write_bytes(data.replace(b'"attempt":1', b'"attempt":2', 1))
+    done = cli("ledger", "verify")
+    assert done.code == Binding.RUN.exit_code
+    assert "seq 2" in done.err
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("content", [b"", b"x", b"{}\n", b"[]\n", b"\xff\n", b'{"seq":0}\n', b"\n\n"])
+def test_what_is_no_ledger(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    path.write_bytes(content)
+    done = cli("ledger", "verify", path)
+    assert done.code == (0 if content in (b"", b"x") else Binding.RUN.exit_code)
+    assert "Traceback" not in done.err
+    assert cli("ledger", "verify", tmp_path).code == 2
+    assert cli("ledger", "verify", tmp_path / "nowhere").code == 2
+
+
+def test_verify_says_so_to_programs(revealed: World) -> None:
+    done = cli("verify", revealed.run, "--json")
+    found = json.loads(done.out)
+    assert found["verified"] is True
+    assert found["run_id"] == revealed.run_id
+    assert {line["status"] for line in found["lines"]} == {"proven", "policy", "not proven"}
+
+
+@pytest.mark.parametrize(
+    ("file", "binding"),
+    [
+        ("plan.json", Binding.PRECOMMIT),
+        ("ex-ante/run.dsse.json", Binding.ATTESTATION),
+        ("journal.jsonl", Binding.RUN),
+        ("sealed/mapping.sealed", Binding.SEALED_PACKET),
+        ("instructions/prompt.md", Binding.PROMPT),
+    ],
+)
+def test_a_failure_is_an_object_too(revealed: World, file: str, binding: Binding) -> None:
+    path = revealed.run / file
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    done = cli("verify", revealed.run, "--json")
+    assert done.code == binding.exit_code
+    found = json.loads(done.out)
+    assert found["verified"] is False
+    assert found["failure"]["binding"] == binding.value
+    assert found["failure"]["exit_code"] == binding.exit_code
+    assert all(found["failure"][name] for name in ("what", "where", "expected", "do"))
+    assert found["failure"]["what"] in done.err
+
+
+def test_a_missing_run_is_an_object_too(tmp_path: Path) -> None:
+    done = cli("verify", tmp_path / "nowhere", "--json")
+    assert done.code == 2
+    assert json.loads(done.out)["failure"]["binding"] is None
+
+
+def test_offline_verifies_the_same(revealed: World) -> None:
+    assert cli("verify", revealed.run, "--offline").out == cli("verify", revealed.run).out
+
+
+def test_offline_refuses_the_network(revealed: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A check that can fail: verify is made to phone home."""
+
+    def phone(*_: object, **__: object) -> None:
+        with socket.create_connection(("127.0.0.1", 9), timeout=1):
+            pass
+
+    monkeypatch.setattr("evalkit.decisions.verify_run", phone)
+    done = cli("verify", revealed.run, "--offline")
+    assert done.code == 2
+    assert "tried to use the network" in done.err
+
+
+def test_the_promise_ends_with_the_block() -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        where = listener.getsockname()
+        with pytest.raises(EvalkitError, match="network"), no_network():
+            socket.create_connection(where, timeout=1)
+        with no_network(False):
+            socket.create_connection(where, timeout=1).close()
+        socket.create_connection(where, timeout=1).close()
