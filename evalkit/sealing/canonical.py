@@ -50,7 +50,7 @@ _ABOVE_SURROGATES = (b"\xee", b"\xef")
 _POINT_ZERO = re.compile(rb"\.0(?=[],}]|$)")
 _MINUS_ZERO = re.compile(rb"-0\.0(?=[],}]|$)")
 _EXPONENT = re.compile(rb"e[-+]?[0-9]+")
-_NUMBER = re.compile(rb"-?[0-9.]+(?:e[-+]?[0-9]+)?$")
+_BEFORE_NUMBER = (b",", b":", b"[")
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD]")
 _MANY_DIGITS = re.compile(r"[0-9]{16}")
 
@@ -288,9 +288,10 @@ def _written_anew(data: bytes, end: re.Pattern[bytes]) -> bytes:
             between = between.replace(b"\\\\", b"").replace(b'\\"', b"")
         inside ^= between.count(b'"') % 2 == 1
         counted = match.start()
-        number = None if inside else _NUMBER.search(data, max(done, counted - 32), match.end())
-        if number is not None:
-            written += [data[done : number.start()], _ecmascript(float(number[0]))]
+        if not inside:
+            before = max(data.rfind(mark, max(done, counted - 32), counted) for mark in _BEFORE_NUMBER)
+            start = before + 1 if before >= 0 else done
+            written += [data[done:start], _ecmascript(float(data[start : match.end()]))]
             done = match.end()
     return b"".join((*written, data[done:]))
 
