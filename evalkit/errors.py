@@ -31,6 +31,8 @@ Exit codes (also in ``evalkit --help`` and docs/exit-codes.md)
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import Enum
 
 
@@ -55,6 +57,12 @@ class EvalkitError(Exception):
         if self.do:
             parts.append(f"do: {self.do}")
         return "\n  ".join(parts)
+
+    def within(self, place: str) -> None:
+        """Put ``place`` (a file) before where it happened, unless it is named there already."""
+        if place not in self.where:
+            self.where = f"{place}, {self.where}" if self.where else place
+            self.args = (self.message(),)
 
 
 class CellError(EvalkitError):
@@ -104,3 +112,13 @@ class BindingError(EvalkitError):
         self.binding = binding
         self.exit_code = binding.exit_code
         super().__init__(f"{binding.value}: {what}", where=where, expected=expected, do=do)
+
+
+@contextmanager
+def located(place: str) -> Iterator[None]:
+    """Errors of the block name the file ``place``: what reads bytes does not know whose they are."""
+    try:
+        yield
+    except EvalkitError as error:
+        error.within(place)
+        raise

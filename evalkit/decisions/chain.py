@@ -34,8 +34,8 @@ from evalkit.decisions.layout import (
 from evalkit.decisions.plan import PLAN, PLAN_ATTESTATION, Precommit
 from evalkit.decisions.prompt import Instructions, build_prompt
 from evalkit.decisions.run_document import differs, predicate_of, replay
-from evalkit.decisions.timestamps import PRECOMMIT, attested_times
-from evalkit.errors import Binding, BindingError, EvalkitError
+from evalkit.decisions.timestamps import ENVELOPES, PRECOMMIT, attested_times
+from evalkit.errors import Binding, BindingError, EvalkitError, located
 from evalkit.sealing import (
     PREDICATES,
     Head,
@@ -145,14 +145,16 @@ def open_plan(run_dir: Path, trust: Trust) -> OpenPlan:
     plan_bytes = read_bound(run_dir, PLAN, Binding.PRECOMMIT)
     envelope = read_bound(run_dir, PLAN_ATTESTATION, Binding.ATTESTATION)
     attested = attested_times(run_dir, trust)
-    verified = verify(
-        envelope,
-        subject_name=PLAN,
-        predicate_type=PREDICATES["decisions/precommit"],
-        trust=trust,
-        run_id=_stated_run_id(plan_bytes),
-        attested_at=attested.get(PRECOMMIT),
-    )
+    run_id = _stated_run_id(plan_bytes)
+    with located(PLAN_ATTESTATION):
+        verified = verify(
+            envelope,
+            subject_name=PLAN,
+            predicate_type=PREDICATES["decisions/precommit"],
+            trust=trust,
+            run_id=run_id,
+            attested_at=attested.get(PRECOMMIT),
+        )
     if verified.subject_digest != digest(plan_bytes):
         raise BindingError(
             Binding.PRECOMMIT,
@@ -301,15 +303,16 @@ def open_evidence(opened: OpenPlan) -> OpenEvidence:
 def read_attested(opened: OpenPlan) -> tuple[bytes, bytes, Verified]:
     """The run file, its envelope and what was signed; where they differ, says in which section."""
     document_bytes, envelope = read_phase(opened.run_dir, EX_ANTE, EX_ANTE_FILE)
-    verified = verify(
-        envelope,
-        subject_name=EX_ANTE_FILE,
-        predicate_type=PREDICATES["decisions/ex-ante"],
-        trust=opened.trust,
-        run_id=opened.plan.run_id,
-        attested_at=opened.attested.get(EX_ANTE),
-    )
-    check_signer(verified, opened.plan, EX_ANTE)
+    with located(ENVELOPES[EX_ANTE]):
+        verified = verify(
+            envelope,
+            subject_name=EX_ANTE_FILE,
+            predicate_type=PREDICATES["decisions/ex-ante"],
+            trust=opened.trust,
+            run_id=opened.plan.run_id,
+            attested_at=opened.attested.get(EX_ANTE),
+        )
+    check_signer(verified, opened.plan, ENVELOPES[EX_ANTE])
     if verified.subject_digest != digest(document_bytes):
         raise differs(document_bytes, verified)
     return document_bytes, envelope, verified
@@ -340,7 +343,10 @@ _LEDGER_FIELDS = ("ledger", "signed_at")
 
 
 def check_signer(verified: Verified, plan: Precommit, where: str) -> None:
-    """One key signs all phases of a run: the one that its plan names."""
+    """One key signs all phases of a run, the one that its plan names, and the envelope says so too.
+
+    The keyid is in no signature: another one is a change that only the file's own digest would show.
+    """
     if verified.key.key_id != plan.signing_key_id:
         raise BindingError(
             Binding.AUTHORITY,
@@ -348,4 +354,12 @@ def check_signer(verified: Verified, plan: Precommit, where: str) -> None:
             where=where,
             expected=plan.signing_key_id,
             do="use the run as it was made",
+        )
+    if verified.hint != verified.key.key_id:
+        raise BindingError(
+            Binding.ATTESTATION,
+            "the attestation names another key than the one that signed it",
+            where=where,
+            expected=verified.key.key_id,
+            do="take an unchanged copy of it",
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from evalkit.decisions.layout import EX_ANTE, JOURNAL, read_bound
 from evalkit.decisions.moments import instant
-from evalkit.errors import Binding, BindingError
+from evalkit.errors import Binding, BindingError, located
 from evalkit.sealing import Head, Verified, canonical_json, digest, verify_chain
 from evalkit.sealing.ledger import CLOCK_TOLERANCE
 
@@ -33,7 +33,7 @@ def check_committed(
                 Binding.RUN,
                 f"the journal says that another {phase} was committed",
                 where=JOURNAL,
-                expected=document,
+                expected=f"{document}, attested by {envelope}",
                 do="restore the journal",
             )
 
@@ -56,12 +56,13 @@ def open_journal(opened: OpenPlan, signed: Head | None = None) -> list[dict[str,
     ``signed``: a head that a signature vouches for, which must be in it.
     """
     head = opened.plan.ledger_head
-    records = verify_chain(
-        read_bound(opened.run_dir, JOURNAL, Binding.RUN),
-        start_prev=head.digest,
-        start_seq=head.size,
-        covers=signed,
-    )
+    with located(JOURNAL):
+        records = verify_chain(
+            read_bound(opened.run_dir, JOURNAL, Binding.RUN),
+            start_prev=head.digest,
+            start_seq=head.size,
+            covers=signed,
+        )
     if not tells_of_plan(records, opened):
         raise _journal_error("the journal does not tell of this plan", "the precommit of plan.json")
     return records

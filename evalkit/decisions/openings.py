@@ -14,7 +14,7 @@ from evalkit.decisions.catalog import CatalogExtract, Mapping, PartB
 from evalkit.decisions.layout import read_bound, sealed_file
 from evalkit.decisions.packet import parse
 from evalkit.decisions.plan import Precommit
-from evalkit.errors import Binding, BindingError, EvalkitError
+from evalkit.errors import Binding, BindingError, EvalkitError, located
 from evalkit.sealing import Opening, SealedPacket, canonical_json, digest, load_canonical
 
 
@@ -35,9 +35,10 @@ def sealed_packets(run_dir: Path, plan: Precommit) -> dict[str, SealedPacket]:
     }
     packets = {}
     for kind, record in records.items():
-        packet = SealedPacket.from_record(
-            record, read_bound(run_dir, sealed_file(kind), Binding.SEALED_PACKET), plan.run_id
-        )
+        with located(sealed_file(kind)):
+            packet = SealedPacket.from_record(
+                record, read_bound(run_dir, sealed_file(kind), Binding.SEALED_PACKET), plan.run_id
+            )
         require_sealed(packet.kind == kind, f"the plan has a packet {packet.kind} where {kind} belongs", kind)
         packets[kind] = packet
     return packets

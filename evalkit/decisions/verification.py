@@ -11,7 +11,7 @@ import os
 import stat
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from evalkit.decisions.chain import (
     OpenEvidence,
@@ -24,7 +24,7 @@ from evalkit.decisions.chain import (
     open_plan,
     run_directory,
 )
-from evalkit.decisions.claims import Line
+from evalkit.decisions.claims import Line, Status
 from evalkit.decisions.custody.claims import custody_limits, plan_claims, release_claims
 from evalkit.decisions.custody.opening import Release, check_release, check_revealed_after
 from evalkit.decisions.journal import (
@@ -42,8 +42,8 @@ from evalkit.decisions.reveal_document import document_of, predicate_of
 from evalkit.decisions.run_document import same
 from evalkit.decisions.settling import OPTIONAL, REPORTS, REQUIRED
 from evalkit.decisions.supersession import check_superseded
-from evalkit.decisions.timestamps import claims
-from evalkit.errors import Binding, BindingError
+from evalkit.decisions.timestamps import ENVELOPES, claims
+from evalkit.errors import Binding, BindingError, located
 from evalkit.sealing import (
     PREDICATES,
     Head,
@@ -81,8 +81,12 @@ class VerificationReport:
         }
 
     def __str__(self) -> str:
+        """What is proven, then what is policy, then what is not proven; a last line that counts them."""
         head = [f"run {self.run_id}, phase {self.phase}", f"trust {self.trust_path} {self.trust_digest}"]
-        return "\n".join([*head, *map(str, self.lines)])
+        grouped = {status: [x for x in self.lines if x.status == status] for status in get_args(Status)}
+        counts = ", ".join(f"{len(lines)} {status}" for status, lines in grouped.items())
+        lines = [str(line) for group in grouped.values() for line in group]
+        return "\n".join([*head, *lines, f"verified: nothing failed; {counts}"])
 
 
 def verify_run(
@@ -320,16 +324,18 @@ def _checked_reveal(run: OpenExAnte) -> tuple[dict[str, Any], Verified, Release 
     opened = run.evidence.opened
     plan = opened.plan
     document_bytes, envelope = read_phase(opened.run_dir, REVEAL, REVEAL_FILE)
-    verified = verify_envelope(
-        envelope,
-        subject_name=REVEAL_FILE,
-        predicate_type=PREDICATES["decisions/reveal"],
-        trust=opened.trust,
-        run_id=plan.run_id,
-        attested_at=opened.attested.get(REVEAL),
-    )
-    check_signer(verified, plan, REVEAL)
-    verified.check_subject(document_bytes)
+    with located(ENVELOPES[REVEAL]):
+        verified = verify_envelope(
+            envelope,
+            subject_name=REVEAL_FILE,
+            predicate_type=PREDICATES["decisions/reveal"],
+            trust=opened.trust,
+            run_id=plan.run_id,
+            attested_at=opened.attested.get(REVEAL),
+        )
+    check_signer(verified, plan, ENVELOPES[REVEAL])
+    with located(f"{REVEAL}/{REVEAL_FILE}"):
+        verified.check_subject(document_bytes)
     document: dict[str, Any] = load_canonical(document_bytes)
     expected = predicate_of(document)
     if expected != {k: verified.predicate.get(k) for k in expected}:

@@ -61,13 +61,15 @@ class Verified:
     """What a pinned key has signed.  Only `verify` makes one.
 
     ``payload`` is the statement as signed; `statement` and `predicate` are parsed from it anew each
-    time, so a caller who changes them changes a copy.  ``signed_at`` is the signer's own word, None
+    time, so a caller who changes them changes a copy.  ``hint`` is the keyid, which no signature covers.
+    ``signed_at`` is the signer's own word, None
     where the predicate has none.
     ``caveats`` lists what is not proven about this signature; each reads after "not proven:".
     """
 
     payload: bytes
     key: TrustedKey
+    hint: str
     envelope_digest: str
     signed_at: datetime | None
     caveats: tuple[str, ...]
@@ -231,6 +233,7 @@ def verify(
     return Verified(
         signed.payload,
         key,
+        signed.hint,
         digest(envelope),
         signed.signed_at,
         _caveats(key, trust.end(key), stated, now, attested_at),
@@ -395,5 +398,5 @@ def _refuse(what: str, *, where: str = "envelope", expected: str) -> NoReturn:
         what,
         where=where,
         expected=expected,
-        do="restore the attestation that evalkit wrote; it cannot be repaired",
+        do="take an unchanged copy of it; an envelope cannot be repaired",
     )

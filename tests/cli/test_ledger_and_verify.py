@@ -131,3 +131,44 @@ def test_the_promise_ends_with_the_block() -> None:
         with no_network(False):
             socket.create_connection(where, timeout=1).close()
         socket.create_connection(where, timeout=1).close()
+
+
+def test_verify_groups_its_lines_and_counts_them(revealed: World) -> None:
+    lines = cli("verify", revealed.run).out.splitlines()[2:]
+    words = [line[:10].strip() for line in lines[:-1]]
+    assert words == sorted(words, key=["proven", "policy", "not proven"].index)
+    assert lines[-1].startswith("verified: nothing failed; ")
+    assert f"{words.count('not proven')} not proven" in lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("file", "binding"),
+    [
+        ("plan.dsse.json", Binding.ATTESTATION),
+        ("ex-ante/run.dsse.json", Binding.ATTESTATION),
+        ("reveal/calibration.dsse.json", Binding.ATTESTATION),
+        ("reveal/calibration.json", Binding.ATTESTATION),
+        ("journal.jsonl", Binding.RUN),
+        ("sealed/mapping.sealed", Binding.SEALED_PACKET),
+        ("sealed/part-b-1.sealed", Binding.SEALED_PACKET),
+    ],
+)
+def test_the_message_names_the_file(revealed: World, file: str, binding: Binding) -> None:
+    path = revealed.run / file
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    done = cli("verify", revealed.run)
+    assert done.code == binding.exit_code
+    (where,) = [line for line in done.err.splitlines() if line.strip().startswith("where:")]
+    assert file in where
+
+
+@pytest.mark.parametrize("file", ["plan.dsse.json", "ex-ante/run.dsse.json", "reveal/calibration.dsse.json"])
+def test_a_changed_keyid_is_said_to_be_in_the_attestation(revealed: World, file: str) -> None:
+    """No signature covers it; the journal, which has the digest of the file, is not to blame."""
+    path = revealed.run / file
+    path.write_bytes(path.read_bytes().replace(b'"keyid":"sha256:', b'"keyid":"sha256:0', 1))
+    done = cli("verify", revealed.run)
+    assert done.code in (Binding.ATTESTATION.exit_code, Binding.AUTHORITY.exit_code)
+    assert file in done.err

@@ -181,7 +181,7 @@ def test_another_subject_is_an_attestation_error(signer: Any, trust: Trust) -> N
 def test_nobody_but_verify_makes_a_verified(signer: Any, trust: Trust) -> None:
     verified = check(signed(signer), trust)
     with pytest.raises(TypeError, match="verify only"):
-        Verified(verified.payload, verified.key, verified.envelope_digest, NOW, (), token=object())
+        Verified(verified.payload, verified.key, "", verified.envelope_digest, NOW, (), token=object())
     with pytest.raises((TypeError, ValueError)):
         dataclasses.replace(verified, payload=b"{}")
     for copier in (pickle.dumps, copy.copy, copy.deepcopy):
