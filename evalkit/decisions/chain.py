@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +30,10 @@ from evalkit.decisions.layout import (
     read_bound,
     sealed_file,
 )
-from evalkit.decisions.plan import PLAN, PLAN_ATTESTATION, Precommit
+from evalkit.decisions.plan import PLAN, PLAN_ATTESTATION, Precommit, predicate_of_plan
 from evalkit.decisions.prompt import Instructions, build_prompt
-from evalkit.decisions.run_document import differs, predicate_of, replay
-from evalkit.decisions.timestamps import ENVELOPES, PRECOMMIT, attested_times
+from evalkit.decisions.run_document import differs, predicate_of, replay, same, without_ledger
+from evalkit.decisions.timestamps import ENVELOPES, PRECOMMIT, Stamps
 from evalkit.errors import Binding, BindingError, EvalkitError, located
 from evalkit.sealing import (
     PREDICATES,
@@ -63,8 +62,7 @@ class OpenPlan:
     trust: Trust
     instructions: Instructions
     model: Model
-    #: phase -> by when its attestation existed, as a pinned timestamp authority states
-    attested: dict[str, datetime]
+    stamps: Stamps
 
     @property
     def digest(self) -> str:
@@ -144,7 +142,7 @@ def open_plan(run_dir: Path, trust: Trust) -> OpenPlan:
     run_dir = run_directory(run_dir)
     plan_bytes = read_bound(run_dir, PLAN, Binding.PRECOMMIT)
     envelope = read_bound(run_dir, PLAN_ATTESTATION, Binding.ATTESTATION)
-    attested = attested_times(run_dir, trust)
+    stamps = Stamps(run_dir, trust)
     run_id = _stated_run_id(plan_bytes)
     with located(PLAN_ATTESTATION):
         verified = verify(
@@ -153,7 +151,7 @@ def open_plan(run_dir: Path, trust: Trust) -> OpenPlan:
             predicate_type=PREDICATES["decisions/precommit"],
             trust=trust,
             run_id=run_id,
-            attested_at=attested.get(PRECOMMIT),
+            attested_at=stamps.attested_at(PRECOMMIT, envelope),
         )
     if verified.subject_digest != digest(plan_bytes):
         raise BindingError(
@@ -165,6 +163,7 @@ def open_plan(run_dir: Path, trust: Trust) -> OpenPlan:
         )
     plan = Precommit.from_json(plan_bytes)
     check_signer(verified, plan, PLAN_ATTESTATION)
+    _check_said(verified, plan, digest(plan_bytes))
     check_custodian(plan, trust)
     if [c.case_id for c in plan.cases] != plan.pair.order or not len(plan.pair.order) == len(
         set(plan.pair.order)
@@ -184,8 +183,31 @@ def open_plan(run_dir: Path, trust: Trust) -> OpenPlan:
         trust=trust,
         instructions=_instructions(run_dir, plan),
         model=_model(run_dir, plan),
-        attested=attested,
+        stamps=stamps,
     )
+
+
+def _check_said(verified: Verified, plan: Precommit, plan_digest: str) -> None:
+    """What the plan's attestation says beside its subject is what the plan says, and nothing more."""
+    said = verified.predicate
+    if not same(without_ledger(said), predicate_of_plan(plan, plan_digest)) or not same(
+        said.get("ledger"), plan.ledger_head.model_dump()
+    ):
+        raise BindingError(
+            Binding.ATTESTATION,
+            "the attestation of the plan says other things than the plan",
+            where=PLAN_ATTESTATION,
+            expected="run, phase, digest, custody and ledger head of plan.json",
+            do="make a new run",
+        )
+    if plan.ephemeral_keys != verified.key.ephemeral:
+        raise BindingError(
+            Binding.PRECOMMIT,
+            "the plan says otherwise of its key than your trust file: made for this run only, or not",
+            where=PLAN,
+            expected=f"ephemeral_keys {str(verified.key.ephemeral).lower()}",
+            do="ask the signer for the entry of the key as evalkit keys export prints it",
+        )
 
 
 def _stated_run_id(plan_bytes: bytes) -> str | None:
@@ -310,7 +332,7 @@ def read_attested(opened: OpenPlan) -> tuple[bytes, bytes, Verified]:
             predicate_type=PREDICATES["decisions/ex-ante"],
             trust=opened.trust,
             run_id=opened.plan.run_id,
-            attested_at=opened.attested.get(EX_ANTE),
+            attested_at=opened.stamps.attested_at(EX_ANTE, envelope),
         )
     check_signer(verified, opened.plan, ENVELOPES[EX_ANTE])
     if verified.subject_digest != digest(document_bytes):
@@ -324,7 +346,7 @@ def open_ex_ante(evidence: OpenEvidence) -> OpenExAnte:
     document_bytes, envelope, verified = read_attested(opened)
     document = load_canonical(document_bytes)
     replay(document, evidence)
-    if predicate_of(document) != {k: v for k, v in verified.predicate.items() if k not in _LEDGER_FIELDS}:
+    if not same(predicate_of(document), without_ledger(verified.predicate)):
         raise BindingError(
             Binding.ATTESTATION,
             "the attestation's digests are not those of the run file",
@@ -332,14 +354,11 @@ def open_ex_ante(evidence: OpenEvidence) -> OpenExAnte:
             expected="a predicate made from the run file",
             do="make a new run",
         )
-    journal = attested_journal(opened, Head.from_record(verified.predicate.get("ledger")), document)
+    signed = Head.from_record(verified.predicate.get("ledger"))
+    journal = attested_journal(opened, signed, document, document_bytes)
     check_signed_at(journal, verified)
     check_committed(journal, plan_run_id=opened.plan.run_id, phase=EX_ANTE, pair=(document_bytes, envelope))
     return OpenExAnte(evidence, document, document_bytes, verified, envelope, journal)
-
-
-#: what `commit_phase` adds to a predicate
-_LEDGER_FIELDS = ("ledger", "signed_at")
 
 
 def check_signer(verified: Verified, plan: Precommit, where: str) -> None:

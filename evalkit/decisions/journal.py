@@ -12,7 +12,7 @@ from evalkit.decisions.layout import EX_ANTE, JOURNAL, read_bound
 from evalkit.decisions.moments import instant
 from evalkit.errors import Binding, BindingError, located
 from evalkit.sealing import Head, Verified, canonical_json, digest, verify_chain
-from evalkit.sealing.ledger import CLOCK_TOLERANCE
+from evalkit.sealing.ledger import CLOCK_TOLERANCE, require_intent
 
 if TYPE_CHECKING:
     from evalkit.decisions.chain import OpenPlan
@@ -63,7 +63,8 @@ def open_journal(opened: OpenPlan, signed: Head | None = None) -> list[dict[str,
             start_seq=head.size,
             covers=signed,
         )
-    if not tells_of_plan(records, opened):
+    covered = records if signed is None else [r for r in records if r["seq"] < signed.size]
+    if not tells_of_plan(covered, opened):
         raise _journal_error("the journal does not tell of this plan", "the precommit of plan.json")
     return records
 
@@ -74,19 +75,31 @@ def tells_of_plan(records: list[dict[str, Any]], opened: OpenPlan) -> bool:
     return any((r["event"], r.get("run_id"), r.get("document"), r.get("envelope")) == wanted for r in records)
 
 
-def attested_journal(opened: OpenPlan, signed: Head, document: dict[str, Any]) -> list[dict[str, Any]]:
-    """The journal of an attested run, in which its attempt is counted, within the cap of the plan."""
+def attested_journal(
+    opened: OpenPlan, signed: Head, document: dict[str, Any], document_bytes: bytes
+) -> list[dict[str, Any]]:
+    """The journal of an attested run: the signed head is the intent to sign it, after its attempt was begun,
+    after the plan; the attempt is counted, within the cap of the plan."""
+    number, stated = document["attempt"], document["attempts"]
+    if type(number) is not int or type(stated) is not int:
+        raise _journal_error("the run states no number of its attempt", "attempt and attempts as integers")
     records = open_journal(opened, signed)
-    begun = attempts_begun(records, opened.plan.run_id, signed)
-    if document["attempt"] not in begun or not document["attempt"] <= document["attempts"] <= len(begun):
+    run_id = opened.plan.run_id
+    require_intent(
+        records, signed, run_id=run_id, phase=EX_ANTE, attempt=number, document=digest(document_bytes)
+    )
+    begun = attempts_begun(records, run_id, signed)
+    if number not in begun or not number <= stated <= len(begun):
         raise _journal_error(
-            "the journal does not tell of this attempt",
-            f"{document['attempts']} attempt(s), number {document['attempt']} among them",
+            "the journal does not tell of this attempt", f"{stated} attempt(s), number {number} among them"
         )
-    if document["attempt"] > opened.plan.attempt_cap:
+    if number > opened.plan.attempt_cap:
         raise _journal_error(
-            f"attempt {document['attempt']} is beyond the plan's cap", f"at most {opened.plan.attempt_cap}"
+            f"attempt {number} is beyond the plan's cap", f"at most {opened.plan.attempt_cap}"
         )
+    planned = next(r["seq"] for r in records if tells_of_plan([r], opened))
+    if planned > min(begun.values()):
+        raise _journal_error("an attempt was begun before the plan was recorded", "the precommit first")
     check_dated(document["started_at"], records, since=None, until=signed)
     check_dated(document["finalized_at"], records, since=document["started_at"], until=signed)
     return records
@@ -121,16 +134,26 @@ def check_signed_at(records: list[dict[str, Any]], verified: Verified) -> None:
         )
 
 
-def attempts_begun(records: list[dict[str, Any]], run_id: str, signed: Head) -> set[int]:
-    """Numbers of all attempts at the ex-ante phase that were begun before the signed head, whatever became
-    of them and whichever of them this run is."""
-    return {
-        r["attempt"]
-        for r in records
-        if r["seq"] < signed.size
-        and (r["event"], r.get("run_id"), r.get("phase")) == ("attempt", run_id, EX_ANTE)
-        and type(r.get("attempt")) is int
-    }
+def attempts_begun(records: list[dict[str, Any]], run_id: str, signed: Head) -> dict[int, int]:
+    """Number -> seq of all attempts at the ex-ante phase that were begun before the signed head, whatever became
+    of them and whichever of them this run is.
+
+    The ledger numbers them 1, 2, 3, …, each begun once, and each event of an attempt comes after its beginning.
+    """
+    begun: dict[int, int] = {}
+    for r in records:
+        if r["seq"] >= signed.size or (r.get("run_id"), r.get("phase")) != (run_id, EX_ANTE):
+            continue
+        number = r.get("attempt")
+        fits = number == len(begun) + 1 if r["event"] == "attempt" else number in begun
+        if type(number) is not int or not fits:
+            raise _journal_error(
+                f"entry {r['seq']} ({r['event']}) is of an attempt out of its order",
+                "attempts that are numbered 1, 2, 3, …, each begun before it goes on",
+            )
+        if r["event"] == "attempt":
+            begun[number] = r["seq"]
+    return begun
 
 
 def _journal_error(what: str, expected: str) -> BindingError:

@@ -33,6 +33,10 @@ JOURNAL = "journal.jsonl"
 INSTRUCTIONS = ("prompt.md", "response.schema.json", "rubric.json")
 
 
+#: what code that walks a signed document may raise where the document has another form than it should
+MALFORMED = (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, AssertionError)
+
+
 def sealed_file(kind: str) -> str:
     return f"sealed/{kind}.sealed"
 

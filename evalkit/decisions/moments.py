@@ -33,6 +33,9 @@ def instant(text: str) -> datetime:
     value = datetime.fromisoformat(text)
     if value.tzinfo is None:
         raise ValueError(f"{text!r} has no offset: write for example 2026-11-30T12:00:00+00:00")
+    # An offset, or a tolerance that is added, must not lead out of the calendar.
+    if not 2 <= value.year <= 9998:
+        raise ValueError(f"{text!r} is not in the years 2 to 9998")
     return value.astimezone(UTC)
 
 

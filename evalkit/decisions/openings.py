@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.decisions.catalog import CatalogExtract, Mapping, PartB
-from evalkit.decisions.layout import read_bound, sealed_file
+from evalkit.decisions.layout import MALFORMED, read_bound, sealed_file
 from evalkit.decisions.packet import parse
 from evalkit.decisions.plan import Precommit
 from evalkit.errors import Binding, BindingError, EvalkitError, located
@@ -59,7 +59,7 @@ def published(run_dir: Path, plan: Precommit, openings: Any) -> Opened:
             found[kind] = opening
         # one spelling: whoever signed or published something beside it signed something else
         malformed = to_publish(found) != openings
-    except (KeyError, TypeError, ValueError, EvalkitError) as error:
+    except (*MALFORMED, EvalkitError) as error:
         if isinstance(error, BindingError):
             raise
         malformed = True

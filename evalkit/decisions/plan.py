@@ -64,3 +64,13 @@ class Precommit(Frozen):
 
     def case(self, case_id: str) -> PlannedCase:
         return next(c for c in self.cases if c.case_id == case_id)
+
+
+def predicate_of_plan(plan: Precommit, plan_digest: str) -> dict[str, Any]:
+    """The predicate that attests a plan, but for the ledger's head and the time."""
+    return {
+        "run_id": plan.run_id,
+        "phase": "precommitted",
+        "plan_digest": plan_digest,
+        "custody": plan.custody,
+    }

@@ -22,7 +22,7 @@ from evalkit.decisions.custody.bundle import BUNDLE, OpenBundle, check_custodian
 from evalkit.decisions.layout import JOURNAL, check_parent
 from evalkit.decisions.moments import stamp
 from evalkit.decisions.packet import CONTAMINATION, DecimalText
-from evalkit.decisions.plan import PLAN, PLAN_ATTESTATION, PlannedCase, Precommit
+from evalkit.decisions.plan import PLAN, PLAN_ATTESTATION, PlannedCase, Precommit, predicate_of_plan
 from evalkit.decisions.prompt import Instructions
 from evalkit.decisions.rubric import scorer_digest
 from evalkit.decisions.run_keys import keys_for_run
@@ -158,13 +158,7 @@ def precommit(
             PLAN,
             plan_bytes,
             predicate_type=PREDICATES["decisions/precommit"],
-            predicate={
-                "run_id": run_id,
-                "phase": "precommitted",
-                "plan_digest": digest(plan_bytes),
-                "custody": plan.custody,
-                "ledger": head.record(),
-            },
+            predicate=predicate_of_plan(plan, digest(plan_bytes)) | {"ledger": head.record()},
             signer=signer,
             at=clock(),
         )

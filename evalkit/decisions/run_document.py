@@ -10,7 +10,7 @@ import base64
 from typing import TYPE_CHECKING, Any
 
 from evalkit.decisions.configuration import provider_for
-from evalkit.decisions.layout import EX_ANTE, EX_ANTE_FILE
+from evalkit.decisions.layout import EX_ANTE, EX_ANTE_FILE, MALFORMED
 from evalkit.decisions.moments import instant
 from evalkit.decisions.packet import dump
 from evalkit.decisions.rubric import score_response, scorer_digest
@@ -73,7 +73,7 @@ def differs(document_bytes: bytes, verified: Verified) -> BindingError:
     signed = verified.predicate
     try:
         found = predicate_of(load_canonical(document_bytes))
-    except (EvalkitError, KeyError, TypeError, AttributeError, ValueError):
+    except (EvalkitError, *MALFORMED):
         found = {}
     binding, what = Binding.ATTESTATION, "run.json is not the file that was attested"
     for name, section in _SECTIONS:
@@ -136,7 +136,7 @@ def replay(document: Any, evidence: OpenEvidence) -> None:
     """Recompute every binding of a run file from the plan and Part A."""
     try:
         _replay(document, evidence)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except MALFORMED as error:
         raise BindingError(
             Binding.RUN,
             f"the file is no ex-ante run ({type(error).__name__})",
@@ -159,6 +159,11 @@ TRACE_FIELDS = {
     "usage",
     "started_at",
 }
+
+
+def without_ledger(predicate: dict[str, Any]) -> dict[str, Any]:
+    """A predicate but for what signing adds to it: the ledger's head and the time."""
+    return {k: v for k, v in predicate.items() if k not in ("ledger", "signed_at")}
 
 
 def same(one: Any, other: Any) -> bool:

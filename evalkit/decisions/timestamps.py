@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from evalkit.decisions.layout import EX_ANTE, REVEAL, read_bound
+from evalkit.decisions.layout import EX_ANTE, REVEAL
 from evalkit.decisions.moments import instant
 from evalkit.decisions.plan import PLAN_ATTESTATION
 from evalkit.errors import Binding, BindingError
@@ -37,37 +37,47 @@ _WHAT = {
 Claim = tuple[Literal["proven", "not proven"], str, str]
 
 
-def attested_times(run_dir: Path, trust: Trust) -> dict[str, datetime]:
-    """Phase -> the time by which its attestation existed, as a pinned authority states (its latest meaning).
+class Stamps:
+    """The tokens of a run, read once, each verified over the very bytes of the attestation that is judged.
 
-    Phases without a token are left out, and so are tokens that do not verify: those are no evidence.
-    `claims` is what refuses them.
+    Whoever can write the run while it is verified must not get one envelope stamped and another one judged.
     """
-    if not trust.timestamp_authorities or not available():
-        return {}
-    found = {}
-    for phase, token in read_tokens(run_dir, ENVELOPES).items():
+
+    def __init__(self, run_dir: Path, trust: Trust) -> None:
+        self.trust = trust
+        self.tokens = read_tokens(run_dir, ENVELOPES)
+        self.envelopes: dict[str, bytes] = {}
+
+    def attested_at(self, phase: str, envelope: bytes) -> datetime | None:
+        """The time by which this envelope existed, as a pinned authority states (its latest meaning).
+
+        None where there is no token, or one that does not verify: that is no evidence, and `claims` refuses it.
+        """
+        self.envelopes[phase] = envelope
+        if phase not in self.tokens or _cannot_verify(self.trust):
+            return None
         try:
-            found[phase] = _verified(run_dir, phase, token, trust).latest
+            return self.verified(phase).latest
         except BindingError:
-            continue
-    return found
+            return None
+
+    def verified(self, phase: str) -> Timestamp:
+        """The timestamp of a phase whose envelope was judged.  Raises `BindingError` ``timestamp``."""
+        try:
+            return verify_token(self.tokens[phase], self.envelopes[phase], self.trust.timestamp_authorities)
+        except BindingError as error:
+            what = error.what.removeprefix(f"{error.binding.value}: ")
+            raise _token_error(phase, what, error.expected, error.do) from None
 
 
 def claims(
-    run_dir: Path,
-    trust: Trust,
-    *,
-    planned: str,
-    ex_ante: dict[str, Any] | None,
-    calibration: dict[str, Any] | None,
+    stamps: Stamps, *, planned: str, ex_ante: dict[str, Any] | None, calibration: dict[str, Any] | None
 ) -> list[Claim]:
     """What the tokens of a run prove, beside the times that its signer states.
 
-    Raises `BindingError`: ``timestamp`` where a token does not verify although authorities are pinned,
-    ``run`` where something else lies in the folder.
+    Raises `BindingError`: ``timestamp`` where a token does not verify although authorities are pinned.
     """
-    tokens = read_tokens(run_dir, ENVELOPES)
+    tokens = stamps.tokens
     stated = {PRECOMMIT: planned}
     if ex_ante is not None:
         stated[EX_ANTE] = ex_ante["finalized_at"]
@@ -76,7 +86,7 @@ def claims(
     for phase in tokens:
         if phase not in stated:
             raise _token_error(phase, "there is a timestamp of a phase that is not there", ENVELOPES[phase])
-    if tokens and (missing := _cannot_verify(trust)):
+    if tokens and (missing := _cannot_verify(stamps.trust)):
         return [
             (
                 "not proven",
@@ -85,11 +95,11 @@ def claims(
             ),
             _limit(stated, {}),
         ]
-    stamps = {phase: _verified(run_dir, phase, token, trust) for phase, token in tokens.items()}
-    fast = {p: t for p, t in stamps.items() if instant(stated[p]) - t.latest > CLOCK_TOLERANCE}
+    found = {phase: stamps.verified(phase) for phase in tokens}
+    fast = {p: t for p, t in found.items() if instant(stated[p]) - t.latest > CLOCK_TOLERANCE}
     lines: list[Claim] = [
         ("proven", f"{_WHAT[phase]} existed at a time that a pinned timestamp authority states", str(t))
-        for phase, t in stamps.items()
+        for phase, t in found.items()
     ]
     lines += [
         (
@@ -100,13 +110,13 @@ def claims(
         )
         for phase, t in fast.items()
     ]
-    if ex_ante is not None and PRECOMMIT in stamps:
+    if ex_ante is not None and PRECOMMIT in found:
         lines.append(
-            _order(PRECOMMIT, stamps[PRECOMMIT], "the evaluation began", ex_ante["started_at"], bool(fast))
+            _order(PRECOMMIT, found[PRECOMMIT], "the evaluation began", ex_ante["started_at"], bool(fast))
         )
-    if calibration is not None and EX_ANTE in stamps:
-        lines.append(_order(EX_ANTE, stamps[EX_ANTE], "the reveal", calibration["revealed_at"], bool(fast)))
-    return [*lines, _limit(stated, stamps)]
+    if calibration is not None and EX_ANTE in found:
+        lines.append(_order(EX_ANTE, found[EX_ANTE], "the reveal", calibration["revealed_at"], bool(fast)))
+    return [*lines, _limit(stated, found)]
 
 
 def _cannot_verify(trust: Trust) -> tuple[str, str] | None:
@@ -151,15 +161,6 @@ def _limit(stated: dict[str, str], stamps: dict[str, Timestamp]) -> Claim:
         "how long before its timestamp an attestation was made, and any other time beyond the signer's own clock",
         f"no timestamp of {', '.join(without)}" if without else "",
     )
-
-
-def _verified(run_dir: Path, phase: str, token: bytes, trust: Trust) -> Timestamp:
-    data = read_bound(run_dir, ENVELOPES[phase], Binding.ATTESTATION)
-    try:
-        return verify_token(token, data, trust.timestamp_authorities)
-    except BindingError as error:
-        what = error.what.removeprefix(f"{error.binding.value}: ")
-        raise _token_error(phase, what, error.expected, error.do) from None
 
 
 def _token_error(phase: str, what: str, expected: str, do: str = "") -> BindingError:

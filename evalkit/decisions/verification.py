@@ -34,12 +34,12 @@ from evalkit.decisions.journal import (
     check_signed_at,
     open_journal,
 )
-from evalkit.decisions.layout import EX_ANTE, REVEAL, REVEAL_FILE
+from evalkit.decisions.layout import EX_ANTE, MALFORMED, REVEAL, REVEAL_FILE
 from evalkit.decisions.moments import instant
 from evalkit.decisions.openings import published, sealed_packets
 from evalkit.decisions.prompt import Instructions
 from evalkit.decisions.reveal_document import document_of, predicate_of
-from evalkit.decisions.run_document import same
+from evalkit.decisions.run_document import same, without_ledger
 from evalkit.decisions.settling import OPTIONAL, REPORTS, REQUIRED
 from evalkit.decisions.supersession import check_superseded
 from evalkit.decisions.timestamps import ENVELOPES, claims
@@ -54,6 +54,7 @@ from evalkit.sealing import (
     read_phase,
 )
 from evalkit.sealing import verify as verify_envelope
+from evalkit.sealing.ledger import require_intent
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ def verify_run(
     phase, attempts, ex_ante, calibration = "precommitted", 0, None, None
     run: OpenExAnte | None = None
     heads = [Head.from_record(opened.attestation.predicate.get("ledger"))]
-    if (run_dir / EX_ANTE).exists():
+    if os.path.lexists(run_dir / EX_ANTE):
         run = open_ex_ante(evidence)
         ex_ante, attempts = run.document, run.attempts
         heads.append(run.signed_head)
@@ -110,19 +111,19 @@ def verify_run(
         # what stands behind the signed head, anybody could have written
         signed = [record for record in run.journal if record["seq"] < run.signed_head.size]
         lines += check_superseded(opened.plan.supersedes, opened.plan.run_id, signed)
-        if (run_dir / REVEAL).exists():
+        if os.path.lexists(run_dir / REVEAL):
             calibration, attestation, release = _check_reveal(run)
             heads.append(Head.from_record(attestation.predicate.get("ledger")))
             phase = str(calibration["phase"])
             lines += [*_reveal_lines(calibration), *_caveat_lines(attestation)]
             lines += release_claims(release) if release else []
         else:
-            _refuse_removed_reveal(run)
+            _refuse_removed(REVEAL, opened, run.journal)
             sealed_packets(run_dir, opened.plan)
             lines.append(
                 Line("proven", "catalog, mapping and Part B are the ciphertexts that the plan names")
             )
-    elif (run_dir / REVEAL).exists():
+    elif os.path.lexists(run_dir / REVEAL):
         raise BindingError(
             Binding.RUN,
             "there is a reveal without an ex-ante run",
@@ -132,11 +133,13 @@ def verify_run(
         )
     else:
         sealed_packets(run_dir, opened.plan)
-        lines += check_superseded(opened.plan.supersedes, opened.plan.run_id, open_journal(opened))
+        journal = open_journal(opened)
+        _refuse_removed(EX_ANTE, opened, journal)
+        lines += check_superseded(opened.plan.supersedes, opened.plan.run_id, journal)
     lines += [
         Line(*claim)
         for claim in claims(
-            run_dir, opened.trust, planned=opened.plan.created_at, ex_ante=ex_ante, calibration=calibration
+            opened.stamps, planned=opened.plan.created_at, ex_ante=ex_ante, calibration=calibration
         )
     ]
     lines += _limits(opened)
@@ -155,15 +158,15 @@ def verify_run(
     )
 
 
-def _refuse_removed_reveal(run: OpenExAnte) -> None:
-    """A reveal that the journal says was committed must be there: nobody hides a calibration."""
-    wanted = ("committed", run.evidence.opened.plan.run_id, REVEAL)
-    if any((r["event"], r.get("run_id"), r.get("phase")) == wanted for r in run.journal):
+def _refuse_removed(phase: str, opened: OpenPlan, journal: list[dict[str, Any]]) -> None:
+    """A phase that the journal says was committed must be there: nobody hides a result."""
+    wanted = ("committed", opened.plan.run_id, phase)
+    if any((r["event"], r.get("run_id"), r.get("phase")) == wanted for r in journal):
         raise BindingError(
             Binding.RUN,
-            "the journal says that this run was revealed, and the reveal is not there",
-            where=str(run.evidence.opened.run_dir / REVEAL),
-            expected="calibration.json and its attestation",
+            f"the journal says that the phase {phase} was committed, and it is not there",
+            where=str(opened.run_dir / phase),
+            expected="its document and attestation",
             do="restore the folder",
         )
 
@@ -316,7 +319,7 @@ def _check_reveal(run: OpenExAnte) -> tuple[dict[str, Any], Verified, Release | 
     """Verify the reveal's attestation, its openings and its numbers against run and plan."""
     try:
         return _checked_reveal(run)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except MALFORMED as error:
         raise _wrong(Binding.RUN, f"this is no post-reveal record ({type(error).__name__})") from None
 
 
@@ -331,14 +334,14 @@ def _checked_reveal(run: OpenExAnte) -> tuple[dict[str, Any], Verified, Release 
             predicate_type=PREDICATES["decisions/reveal"],
             trust=opened.trust,
             run_id=plan.run_id,
-            attested_at=opened.attested.get(REVEAL),
+            attested_at=opened.stamps.attested_at(REVEAL, envelope),
         )
     check_signer(verified, plan, ENVELOPES[REVEAL])
     with located(f"{REVEAL}/{REVEAL_FILE}"):
         verified.check_subject(document_bytes)
     document: dict[str, Any] = load_canonical(document_bytes)
-    expected = predicate_of(document)
-    if expected != {k: verified.predicate.get(k) for k in expected}:
+    attempt = verified.predicate.get("attempt")
+    if not same(without_ledger(verified.predicate), predicate_of(document) | {"attempt": attempt}):
         raise _wrong(Binding.ATTESTATION, "the attestation's digests are not those of calibration.json")
     sealed = published(opened.run_dir, plan, document["openings"])
     release = _release(document, run)
@@ -365,6 +368,11 @@ def _checked_reveal(run: OpenExAnte) -> tuple[dict[str, Any], Verified, Release 
     journal = run.journal
     head = Head.from_record(verified.predicate.get("ledger"))
     check_covered(journal, head)
+    if type(attempt) is not int:
+        raise _wrong(Binding.RUN, "the attestation has no number of its attempt")
+    require_intent(
+        journal, head, run_id=plan.run_id, phase=REVEAL, attempt=attempt, document=digest(document_bytes)
+    )
     check_dated(document["revealed_at"], journal, since=run.document["finalized_at"], until=head)
     check_signed_at(journal, verified)
     check_committed(journal, plan_run_id=plan.run_id, phase=REVEAL, pair=(document_bytes, envelope))

@@ -343,6 +343,25 @@ def attempts_in(records: Iterable[dict[str, Any]], run_id: str, phase: str) -> t
     return tuple(found[number] for number in sorted(found))
 
 
+def require_intent(
+    records: Iterable[dict[str, Any]], signed: Head, *, run_id: str, phase: str, attempt: int, document: str
+) -> dict[str, Any]:
+    """The entry at the head that an attestation signed: the intent to sign this very document.
+
+    Raises `BindingError` ``run``: a signature over any other entry would leave out what stands between it
+    and the intent.
+    """
+    found = next((r for r in records if r["seq"] == signed.size - 1), {})
+    wanted = {"event": "intent", "run_id": run_id, "phase": phase, "attempt": attempt, "document": document}
+    if any(type(found.get(k)) is not type(v) or found[k] != v for k, v in wanted.items()):
+        refuse(
+            "the entry that was signed is not the intent to sign this document",
+            f"seq {signed.size - 1}",
+            f"intent of attempt {attempt} at {phase} of run {run_id}, document {document}",
+        )
+    return found
+
+
 def attempts_of_run(records: Iterable[dict[str, Any]], run_id: str) -> int:
     """How many attempts at any phase of a run verified records tell of."""
     return sum(r["event"] == "attempt" and r.get("run_id") == run_id for r in records)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,3 +65,28 @@ def test_timestamps_after_the_revocation_save_nothing(revealed: World, authority
         put(revealed, authority, phase, since + timedelta(minutes=1))
     revoked_from(revealed, since)
     refused(revealed)
+
+
+def test_what_was_stamped_is_what_is_judged(
+    revealed: World, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who can write the run while it is verified: each file is read once, so there is nothing to swap between."""
+    pin(revealed, authority)
+    for phase in ENVELOPES:
+        put(revealed, authority, phase, stated(revealed, phase) + timedelta(seconds=1))
+    opened: Counter[str] = Counter()
+    real = os.open
+
+    def counted(path: Any, *args: Any, **other: Any) -> int:
+        fd = real(path, *args, **other)
+        name = str(Path(f"/proc/self/fd/{fd}").readlink())
+        if name.startswith(str(revealed.run)) and not Path(name).is_dir():
+            opened[name.removeprefix(f"{revealed.run}/")] += 1
+        return fd
+
+    monkeypatch.setattr(os, "open", counted)
+    verify_run(revealed.run, places=revealed.places)
+    evidence = {name: times for name, times in opened.items() if not name.startswith("sealed/")}
+    assert evidence
+    assert {name for name, times in evidence.items() if times > 1} == set()
+    assert set(ENVELOPES.values()) <= set(evidence)

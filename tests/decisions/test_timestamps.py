@@ -16,7 +16,7 @@ from evalkit.decisions import evaluate, verify_run
 from evalkit.decisions import timestamps as module
 from evalkit.decisions.chain import load_trust
 from evalkit.decisions.moments import instant
-from evalkit.decisions.timestamps import ENVELOPES, attested_times
+from evalkit.decisions.timestamps import ENVELOPES, Stamps
 from evalkit.errors import Binding, BindingError
 from evalkit.sealing import pin_authority
 from evalkit.sealing.timestamp import request
@@ -178,7 +178,7 @@ def test_no_authority_pinned(revealed: World, authority: Authority) -> None:
     assert "pins no timestamp authority" in text
     assert detail.startswith("ex-ante; evalkit timestamps pin")
     assert said(revealed, "beyond the signer's own clock")[1].startswith("when things happened")
-    assert attested_times(revealed.run, load_trust(revealed.run, None, revealed.places)) == {}
+    assert attested_times(revealed) == {}
 
 
 def test_the_extra_is_not_installed(
@@ -191,7 +191,7 @@ def test_the_extra_is_not_installed(
     assert status == "not proven"
     assert "the extra timestamps is not installed" in text
     assert "pip install 'evalkit-sealed[timestamps]'" in detail
-    assert attested_times(revealed.run, load_trust(revealed.run, None, revealed.places)) == {}
+    assert attested_times(revealed) == {}
 
 
 def test_a_token_that_does_not_verify_is_a_binding_error(revealed: World, authority: Authority) -> None:
@@ -244,14 +244,22 @@ def test_a_changed_attestation_is_an_attestation_error_first(revealed: World, au
     fails(revealed, None, Binding.ATTESTATION)
 
 
+def attested_times(world: World) -> dict[str, datetime]:
+    """What the tokens of a run say of the envelopes that lie there."""
+    stamps = Stamps(world.run, load_trust(world.run, None, world.places))
+    found = {
+        phase: stamps.attested_at(phase, (world.run / name).read_bytes()) for phase, name in ENVELOPES.items()
+    }
+    return {phase: at for phase, at in found.items() if at is not None}
+
+
 def test_attested_times(revealed: World, authority: Authority) -> None:
     pin(revealed, authority)
     at = datetime(2026, 12, 24, 18, tzinfo=UTC)
     put(revealed, authority, "precommit", at)
     put(revealed, authority, "ex-ante", at + timedelta(hours=1), accuracy=None)
     put(revealed, make_authority(), "reveal", at)
-    trust = load_trust(revealed.run, None, revealed.places)
-    assert attested_times(revealed.run, trust) == {
+    assert attested_times(revealed) == {
         "precommit": at + timedelta(seconds=1),
         "ex-ante": at + timedelta(hours=1, seconds=1),
     }

@@ -72,7 +72,15 @@ def test_w2_a_sealed_file_changed_before_any_run(planned: World, kind: str) -> N
 
 def test_w38_a_reveal_that_was_removed_shows(revealed: World) -> None:
     shutil.rmtree(revealed.run / "reveal")
-    assert refused(revealed, "says that this run was revealed") is Binding.RUN
+    assert refused(revealed, "says that the phase reveal was committed") is Binding.RUN
+
+
+def test_an_evaluation_that_was_removed_shows(evaluated: World) -> None:
+    """A result that its owner does not like, deleted: the run would look as if it had never been asked."""
+    shutil.rmtree(evaluated.run / "ex-ante")
+    assert refused(evaluated, "says that the phase ex-ante was committed") is Binding.RUN
+    (evaluated.run / "ex-ante").symlink_to("nowhere")
+    assert refused(evaluated, ".") is Binding.RUN
 
 
 def test_w2_a_plan_without_its_journal_is_no_plan(planned: World) -> None:
@@ -141,22 +149,32 @@ def begun(world: World, number: int, *, run_id: str | None = None, phase: str = 
     world.ledger.append("abandoned", **fields, reason="nothing was to be written")
 
 
-@pytest.mark.parametrize("numbers", [(2, 3), (7, 40), (0, -1)])
-def test_w40_attempts_begun_before_the_signature_count_whatever_their_number(
-    planned: World, document: dict[str, Any], numbers: tuple[int, int]
-) -> None:
+def asked_three_times(world: World, document: dict[str, Any], numbers: tuple[Any, Any]) -> None:
     """The owner asks three times at once, and signs the answer with the lowest number as the first of one."""
 
     def edit(d: dict[str, Any]) -> None:
         assert d["attempt"] == 1
         for number in numbers:
-            begun(planned, number)
+            begun(world, number)
         d["attempts"] = 1
 
-    forge(planned, document, edit)
+    forge(world, document, edit)
+
+
+def test_w40_attempts_begun_before_the_signature_count(planned: World, document: dict[str, Any]) -> None:
+    asked_three_times(planned, document, (2, 3))
     report = verify_run(planned.run, places=planned.places)
     assert report.attempts == 3
     assert "attempt 1 of 3" in str(report)
+
+
+@pytest.mark.parametrize("numbers", [(7, 40), (0, -1), (2, 2), ("2", 3), (2, "3"), (True, 2), (None, 2)])
+def test_w40_attempts_are_numbered_one_after_the_other(
+    planned: World, document: dict[str, Any], numbers: tuple[Any, Any]
+) -> None:
+    """No number, and none twice, hides an attempt from the count."""
+    asked_three_times(planned, document, numbers)
+    assert refused(planned, "of an attempt out of its order") is Binding.RUN
 
 
 def test_w40_attempts_at_other_runs_and_phases_do_not_count(planned: World, document: dict[str, Any]) -> None:

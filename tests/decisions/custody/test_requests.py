@@ -199,7 +199,7 @@ def turned(data: bytes) -> bytes:
 
 WRONG: dict[str, tuple[Binding, str, Callable[[bytes], bytes]]] = {
     "plan": (Binding.PRECOMMIT, "plan.json", turned),
-    "plan attestation's hint": (Binding.RUN, "plan.dsse.json", hint),
+    "plan attestation's hint": (Binding.ATTESTATION, "plan.dsse.json", hint),
     "packet": (Binding.PART_A, PACKET, turned),
     "prompt": (Binding.PROMPT, "instructions/prompt.md", turned),
     "rubric": (Binding.SCORE, "instructions/rubric.json", turned),
