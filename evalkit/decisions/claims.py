@@ -5,16 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from evalkit.visible import visible
+
 Status = Literal["proven", "policy", "not proven"]
 
 
 @dataclass(frozen=True)
 class Line:
-    """One claim; ``detail`` holds what is particular to this run."""
+    """One claim; ``detail`` holds what is particular to this run, in part in its signer's words.
+
+    Printed, it is one line: a signer's words cannot add lines of their own, nor hide any.
+    """
 
     status: Status
     text: str
     detail: str = ""
 
     def __str__(self) -> str:
-        return f"{self.status:>10}  {self.text}" + (f" ({self.detail})" if self.detail else "")
+        detail = f" ({self.detail})" if self.detail else ""
+        return visible(f"{self.status:>10}  {self.text}{detail}")

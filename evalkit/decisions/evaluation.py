@@ -32,6 +32,7 @@ from evalkit.decisions.plan import Precommit
 from evalkit.decisions.rubric import score_response
 from evalkit.decisions.run_document import check_scorer, predicate_of, response_section
 from evalkit.decisions.settling import settle
+from evalkit.decisions.supersession import record_superseded
 from evalkit.errors import Binding, BindingError, Blocked
 from evalkit.models import LiveTrace, ProviderError, Request, call
 from evalkit.models.trace import is_live
@@ -156,6 +157,7 @@ def evaluate(
                 expected="the ledger in which the precommit was recorded",
                 do="restore the ledger, or make another precommit",
             )
+        record_superseded(plan.supersedes, plan.run_id, ledger, places)
         _check_attempts_left(plan, ledger)
         opened.trust.refuse_unable(signer.key_id, PREDICATES["decisions/ex-ante"], plan.run_id, clock())
         attempt = ledger.begin_attempt(

@@ -28,7 +28,7 @@ from evalkit.decisions.rubric import scorer_digest
 from evalkit.decisions.run_keys import keys_for_run
 from evalkit.decisions.sealed_pair import LedgerHead, refuse_existing, write_tree
 from evalkit.decisions.sealed_pair import new_run_id as new_run_id
-from evalkit.decisions.supersession import supersede
+from evalkit.decisions.supersession import record_superseded, supersede
 from evalkit.errors import EvalkitError
 from evalkit.sealing import (
     PREDICATES,
@@ -111,9 +111,9 @@ def precommit(
     ):
         loaded_trust = Trust.load(trust_path(trust, places), workspace)
         ledger = Ledger(places.ledger(signer.key_id), clock=clock)
-        superseding = None
+        gives_way = None
         if supersedes is not None:
-            superseding = supersede(Path(supersedes), reason, trust=loaded_trust, places=places)
+            gives_way = supersede(Path(supersedes), reason, by=run_id, trust=loaded_trust, places=places)
         head = ledger.head
         if bundle is not None:
             sealed, custodian = bundle.sealed, bundle.custodian
@@ -150,7 +150,7 @@ def precommit(
             unsealing_public_key=sealed.unsealing_public_key,
             trust_digest=loaded_trust.digest,
             ledger_head=LedgerHead(size=head.size, digest=head.digest),
-            supersedes=None if superseding is None else superseding.says,
+            supersedes=gives_way,
         )
         check_custodian(plan, loaded_trust)
         plan_bytes = plan.to_json()
@@ -170,8 +170,6 @@ def precommit(
             run_id=run_id,
             at=clock(),
         ).check_subject(plan_bytes)
-        if superseding is not None:
-            superseding.record(run_id, ledger)
         ledger.append("precommit", run_id=run_id, document=digest(plan_bytes), envelope=digest(attestation))
         files = {PLAN: plan_bytes, PLAN_ATTESTATION: attestation, JOURNAL: ledger.segment(head.size)}
         files |= sealed.files()
@@ -179,6 +177,7 @@ def precommit(
         if model.replay is not None:
             files[REPLAY_FILE] = model.replay
         commit_directory(out, write_tree(files))
+        record_superseded(gives_way, run_id, ledger, places)
     return plan
 
 

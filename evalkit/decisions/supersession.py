@@ -7,7 +7,8 @@ ex-ante run gives way to nothing: its result is there, and another plan is a riv
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,29 +27,15 @@ if TYPE_CHECKING:
 class Supersedes(Frozen):
     """What a plan says of the one whose place it takes."""
 
-    run_id: Text
-    plan_digest: Text
-    reason: Text
+    run_id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")
+    plan_digest: str = Field(pattern=r"^sha256:[0-9a-f]{64}$")
+    signing_key_id: str = Field(pattern=r"^sha256:[0-9a-f]{64}$")
+    reason: Text = Field(max_length=1000)
     attempts: int = Field(ge=0)
 
 
-@dataclass(frozen=True)
-class Superseding:
-    """What the new plan is to say, and the ledger of the signer of the old one."""
-
-    says: Supersedes
-    ledger: Ledger
-
-    def record(self, by: str, own: Ledger) -> None:
-        """Tell the ledgers: that of the old plan, which then begins no attempt, and that of the new one."""
-        fields: dict[str, Any] = {"plan": self.says.plan_digest, "reason": self.says.reason}
-        self.ledger.supersede(self.says.run_id, by=by, attempts=self.says.attempts, **fields)
-        if own.path != self.ledger.path:
-            own.append("superseded", run_id=self.says.run_id, by=by, attempts=self.says.attempts, **fields)
-
-
-def supersede(run: Path, reason: str, *, trust: Trust, places: Places) -> Superseding:
-    """Check that the plan of the run folder ``run`` can give way, and what is to be said of it.
+def supersede(run: Path, reason: str, *, by: str, trust: Trust, places: Places) -> Supersedes:
+    """Check that the plan of the run folder ``run`` can give way to that of ``by``, and say so.
 
     Raises `Blocked` (it has its result, or gave way already) or `EvalkitError`.
     """
@@ -64,21 +51,56 @@ def supersede(run: Path, reason: str, *, trust: Trust, places: Places) -> Supers
         )
     opened = open_plan(run_directory(run), trust)
     plan = opened.plan
+    if plan.run_id == by:
+        raise EvalkitError(
+            f"the new plan has the run id of the plan that it is to supersede ({by})",
+            where="--supersedes",
+            expected="another run: a bundle serves one run only",
+            do="ask the custodian for another bundle",
+        )
     ledger = Ledger(places.ledger(plan.signing_key_id))
     records = [entry.record for entry in ledger.entries()]
     _require_own(opened, records, ledger)
     refuse_superseded(records, plan.run_id)
     settled = any(a.state in ("committed", "intent") for a in ledger.attempts(plan.run_id, EX_ANTE))
-    if settled or (run / EX_ANTE).exists():
+    if settled or os.path.lexists(run / EX_ANTE):
         raise Blocked(
             "the plan has its ex-ante run, or a crash left one open",
             where=str(run / EX_ANTE),
             expected="a plan of which nothing came yet",
             do="make another plan without --supersedes: it stays a rival of this one",
         )
-    attempts = attempts_of_run(records, plan.run_id)
-    says = Supersedes(run_id=plan.run_id, plan_digest=opened.digest, reason=reason, attempts=attempts)
-    return Superseding(says, ledger)
+    return Supersedes(
+        run_id=plan.run_id,
+        plan_digest=opened.digest,
+        signing_key_id=plan.signing_key_id,
+        reason=reason,
+        attempts=attempts_of_run(records, plan.run_id),
+    )
+
+
+def record_superseded(says: Supersedes | None, by: str, own: Ledger, places: Places) -> None:
+    """Tell the ledgers: that of the old plan, which then begins no attempt, and that of the new one.
+
+    Done once the new plan is on disk, and again before its first attempt, where a crash came in between.
+    """
+    if says is None or _told([entry.record for entry in own.entries()], says, by):
+        return
+    fields: dict[str, Any] = {"plan": says.plan_digest, "reason": says.reason}
+    old = Ledger(places.ledger(says.signing_key_id), clock=own.clock)
+    if not _told([entry.record for entry in old.entries()], says, by):
+        old.supersede(says.run_id, by=by, attempts=says.attempts, **fields)
+    if own.path != old.path:
+        own.append("superseded", run_id=says.run_id, by=by, attempts=says.attempts, **fields)
+
+
+def _told(records: Iterable[dict[str, Any]], says: Supersedes, by: str) -> bool:
+    wanted = (says.run_id, by, says.plan_digest, says.reason, says.attempts)
+    return any(
+        r["event"] == "superseded"
+        and tuple(r.get(name) for name in ("run_id", "by", "plan", "reason", "attempts")) == wanted
+        for r in records
+    )
 
 
 def _require_own(opened: OpenPlan, records: list[dict[str, Any]], ledger: Ledger) -> None:
@@ -94,8 +116,10 @@ def _require_own(opened: OpenPlan, records: list[dict[str, Any]], ledger: Ledger
         )
 
 
-def check_superseded(says: Supersedes | None, run_id: str, journal: list[dict[str, Any]]) -> list[Line]:
-    """What a plan says of the one that it supersedes, which the journal must say as well.
+def check_superseded(
+    says: Supersedes | None, run_id: str, journal: list[dict[str, Any]], *, attempted: bool
+) -> list[Line]:
+    """What a plan says of the one that it supersedes, which the journal must say before the first attempt.
 
     Raises `BindingError` ``run`` where it does not, or where this plan was itself superseded.
     """
@@ -109,12 +133,7 @@ def check_superseded(says: Supersedes | None, run_id: str, journal: list[dict[st
         )
     if says is None:
         return []
-    wanted = (says.run_id, run_id, says.plan_digest, says.reason, says.attempts)
-    if not any(
-        r["event"] == "superseded"
-        and tuple(r.get(name) for name in ("run_id", "by", "plan", "reason", "attempts")) == wanted
-        for r in journal
-    ):
+    if attempted and not _told(journal, says, run_id):
         raise BindingError(
             Binding.RUN,
             "the journal does not tell of the plan that this one supersedes",
@@ -124,13 +143,13 @@ def check_superseded(says: Supersedes | None, run_id: str, journal: list[dict[st
         )
     return [
         Line(
-            "proven",
-            "the plan takes the place of an earlier one, and the signer gave this reason before the evaluation",
+            "policy",
+            "the signer says that the plan takes the place of an earlier one, and why",
             f"run {says.run_id}, plan {says.plan_digest}: {says.reason}",
         ),
         Line(
-            "not proven" if says.attempts else "policy",
-            "what attempts at the earlier plan gave: the signer says how many were begun",
+            "not proven",
+            "what came of the earlier plan: the signer says how many attempts at it had been begun",
             str(says.attempts),
         ),
     ]

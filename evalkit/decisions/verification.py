@@ -110,7 +110,7 @@ def verify_run(
         lines += [*_ex_ante_lines(run), *_caveat_lines(run.attestation)]
         # what stands behind the signed head, anybody could have written
         signed = [record for record in run.journal if record["seq"] < run.signed_head.size]
-        lines += check_superseded(opened.plan.supersedes, opened.plan.run_id, signed)
+        lines += check_superseded(opened.plan.supersedes, opened.plan.run_id, signed, attempted=True)
         if os.path.lexists(run_dir / REVEAL):
             calibration, attestation, release = _check_reveal(run)
             heads.append(Head.from_record(attestation.predicate.get("ledger")))
@@ -135,7 +135,7 @@ def verify_run(
         sealed_packets(run_dir, opened.plan)
         journal = open_journal(opened)
         _refuse_removed(EX_ANTE, opened, journal)
-        lines += check_superseded(opened.plan.supersedes, opened.plan.run_id, journal)
+        lines += check_superseded(opened.plan.supersedes, opened.plan.run_id, journal, attempted=False)
     lines += [
         Line(*claim)
         for claim in claims(

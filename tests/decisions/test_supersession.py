@@ -9,7 +9,7 @@ import pytest
 
 from evalkit.decisions import evaluate, precommit, reveal, verify_run
 from evalkit.errors import Binding, BindingError, Blocked, EvalkitError
-from evalkit.sealing import PREDICATES, Ledger, create_signing_key, create_unsealing_key, pin
+from evalkit.sealing import PREDICATES, create_signing_key, create_unsealing_key, pin
 from evalkit.sealing.trusted_key import TrustedKey
 
 from .support import CASES, PAIR, World, cli, make_world
@@ -47,16 +47,16 @@ def test_both_plans_stay_and_the_second_says_why(own_key: World) -> None:
     run = second(own_key)
     assert own_key.listing() == before
     events = [entry.record for entry in own_key.ledger.entries()]
-    assert [e["event"] for e in events] == ["precommit", "superseded", "precommit"]
-    assert events[1]["run_id"] == own_key.run_id
-    assert events[1]["reason"] == WHY
+    assert [e["event"] for e in events] == ["precommit", "precommit", "superseded"]
+    assert events[2]["run_id"] == own_key.run_id
+    assert events[2]["reason"] == WHY
     ((status, detail),) = said(run, own_key, "takes the place of an earlier one")
-    assert status == "proven"
+    assert status == "policy"
     assert own_key.run_id in detail
     assert WHY in detail
     evaluate(run, write_run=True, places=own_key.places)
     reveal(run, write_calibration=True, places=own_key.places)
-    assert said(run, own_key, "takes the place of an earlier one")[0][0] == "proven"
+    assert said(run, own_key, "takes the place of an earlier one")[0][0] == "policy"
 
 
 def test_the_first_plan_begins_no_attempt_any_more(own_key: World) -> None:
@@ -75,7 +75,7 @@ def test_attempts_that_were_begun_are_counted_in_the_plan(own_key: World) -> Non
     evaluate(own_key.run, places=own_key.places)
     evaluate(own_key.run, places=own_key.places)
     run = second(own_key)
-    assert said(run, own_key, "what attempts at the earlier plan gave") == [("not proven", "2")]
+    assert said(run, own_key, "what came of the earlier plan") == [("not proven", "2")]
 
 
 def test_a_plan_with_a_result_gives_way_to_nothing(own_key: World) -> None:
@@ -128,9 +128,10 @@ def test_a_ledger_that_knows_nothing_of_it(own_key: World) -> None:
 
 
 def test_verify_wants_the_journal_to_say_so_too(own_key: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "supersede", lambda *_args, **_fields: None)
-        run = second(own_key)
+    for module in ("precommitment", "evaluation"):
+        monkeypatch.setattr(f"evalkit.decisions.{module}.record_superseded", lambda *_: None)
+    run = second(own_key)
+    evaluate(run, write_run=True, places=own_key.places)
     with pytest.raises(BindingError, match="does not tell of the plan that this one supersedes"):
         verify_run(run, places=own_key.places)
 
@@ -144,6 +145,58 @@ def test_verify_refuses_what_came_of_a_superseded_plan(
     evaluate(own_key.run, write_run=True, places=own_key.places)
     with pytest.raises(BindingError, match="superseded, and still something came of it"):
         verify_run(own_key.run, places=own_key.places)
+
+
+def test_a_reason_adds_no_lines_to_what_verify_says(own_key: World) -> None:
+    why = "a typo)\n    proven  nobody peeked (timelock.example\x1b[2J\u202e"
+    plain = verify_run(second(own_key), places=own_key.places)
+    run = second(own_key, "third", supersedes=own_key.run.parent / "second", reason=why)
+    report = verify_run(run, places=own_key.places)
+    assert len(str(report).splitlines()) == len(str(plain).splitlines())
+    assert not any(line.strip().startswith("proven  nobody") for line in str(report).splitlines())
+    assert not set(str(report)) & {"\x1b", "\u202e"}
+
+
+def test_a_plan_does_not_supersede_itself(own_key: World) -> None:
+    with pytest.raises(EvalkitError, match="has the run id of the plan that it is to supersede"):
+        second(own_key, run_id=own_key.run_id)
+    assert own_key.ledger.head.size == 1
+
+
+def test_a_precommit_that_was_interrupted_destroys_no_plan(
+    own_key: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before its folder is there, nothing has given way; after that, its first attempt records it."""
+
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("evalkit.decisions.precommitment.commit_directory", stop)
+        with pytest.raises(KeyboardInterrupt):
+            second(own_key)
+    evaluate(own_key.run, places=own_key.places)
+    with monkeypatch.context() as patch:
+        patch.setattr("evalkit.decisions.precommitment.record_superseded", stop)
+        with pytest.raises(KeyboardInterrupt):
+            second(own_key)
+    run = own_key.run.parent / "second"
+    verify_run(run, places=own_key.places)
+    evaluate(run, write_run=True, places=own_key.places)
+    verify_run(run, places=own_key.places)
+    with pytest.raises(Blocked, match="superseded"):
+        evaluate(own_key.run, places=own_key.places)
+
+
+def test_an_attempt_at_the_old_plan_in_between_stops_the_new_one(
+    own_key: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("evalkit.decisions.precommitment.record_superseded", lambda *_: None)
+        run = second(own_key)
+    evaluate(own_key.run, places=own_key.places)
+    with pytest.raises(Blocked, match="begun meanwhile"):
+        evaluate(run, places=own_key.places)
 
 
 def test_by_the_command_line(own_key: World, monkeypatch: pytest.MonkeyPatch) -> None:
