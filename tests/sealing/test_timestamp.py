@@ -61,6 +61,7 @@ def refused(
         verify_token(response, data, pinned, **other)
     assert caught.value.binding is Binding.TIMESTAMP
     assert caught.value.exit_code == 20
+    assert "(timestamp: " not in str(caught.value)  # not one refusal within another
     assert caught.value.expected
     assert caught.value.do
     return caught.value
@@ -232,11 +233,11 @@ def test_vectors_of_the_library(shared_data: Path) -> None:
 # --- forgeries and defects -----------------------------------------------------------------------
 
 
-def _twin(authority: Authority) -> Authority:
+def _twin(authority: Authority, root: str = "Test root") -> Authority:
     """Another authority that has copied every name and number, with keys of its own."""
-    root = certify("Test root", ca=True)
+    issuer = certify(root, ca=True)
     serial = authority.leaf.certificate.serial_number
-    return Authority(certify("Test TSA", root, serial=serial), root)
+    return Authority(certify("Test TSA", issuer, serial=serial), issuer)
 
 
 Forge = Callable[[Authority], bytes]
@@ -279,6 +280,11 @@ DEFECTS: list[Any] = [
         "no pinned",
         lambda a: token(make_authority(root=a.root, usage=()), DATA),
         id="a leaf without the usage under the same root",
+    ),
+    pytest.param(
+        "no pinned",
+        lambda a: token(_twin(a, root="Other root"), DATA, certificates=()),
+        id="the leaf's number by another issuer",
     ),
     pytest.param("not pinned", lambda a: token(_twin(a), DATA), id="copied names"),
     pytest.param(
@@ -722,8 +728,15 @@ def test_a_chain_that_does_not_hold_cannot_be_pinned() -> None:
     _refused_entry("does not end in a pinned root", lambda: make("t", leaf, (other.root.der,), (between,)))
     _refused_entry("does not end in a pinned root", lambda: make("t", leaf, (root,), (other.between[0].der,)))
     _refused_entry("does not sign itself", lambda: make("t", leaf, (between,)))
+    _refused_entry("does not sign itself", lambda: make("t", leaf, (root, between), (between,)))
     _refused_entry("signs itself", lambda: make("t", leaf, (root,), (between, root)))
     _refused_entry("cannot be read", lambda: make("t", b"\x30\x00", (root,), (between,)))
+    two = make_authority(between=2)
+    first, second = (c.der for c in two.between)
+    assert len(make("t", two.leaf.der, (other.root.der, two.root.der), (first, second)).chain()) == 4
+    for wrong in ((second, first), (first,), (second,), (first, second, between)):
+        with pytest.raises(BindingError, match="does not end in a pinned root"):
+            make("t", two.leaf.der, (two.root.der,), wrong)
     # a certificate that may not issue others: an ordinary one, used as an intermediate
     ordinary = certify("Ordinary", made.root)
     _refused_entry("does not end", lambda: make("t", certify("TSA", ordinary).der, (root,), (ordinary.der,)))
