@@ -18,9 +18,8 @@ from evalkit.decisions.timestamps import ENVELOPES, PRECOMMIT
 from evalkit.errors import Binding, EvalkitError
 from evalkit.sealing import Places, Timestamp, Trust, read_tokens, write_token
 from evalkit.sealing.files import directory, exists, read_at, write_new_at
-from evalkit.sealing.timestamp import request, require_extra
+from evalkit.sealing.timestamp import MAX_TOKEN, request, require_extra, status_of
 from evalkit.sealing.timestamp_folder import FOLDER, token_name
-from evalkit.sealing.timestamp_token import MAX_TOKEN, status_of
 from evalkit.sealing.tsa_http import NoTimestamp, ask
 
 

@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from evalkit.sealing.signer import resolve_signer as resolve_signer
     from evalkit.sealing.terminal import ask_passphrase as ask_passphrase
     from evalkit.sealing.timestamp import Timestamp as Timestamp
-    from evalkit.sealing.timestamp import TimestampAuthority as TimestampAuthority
     from evalkit.sealing.timestamp import verify_token as verify_token
+    from evalkit.sealing.timestamp_authority import TimestampAuthority as TimestampAuthority
     from evalkit.sealing.timestamp_folder import read_tokens as read_tokens
     from evalkit.sealing.timestamp_folder import write_token as write_token
     from evalkit.sealing.trust import Trust as Trust
@@ -100,7 +100,7 @@ _HOME = {
     "resolve_signer": "signer",
     "ask_passphrase": "terminal",
     "Timestamp": "timestamp",
-    "TimestampAuthority": "timestamp",
+    "TimestampAuthority": "timestamp_authority",
     "verify_token": "timestamp",
     "read_tokens": "timestamp_folder",
     "write_token": "timestamp_folder",

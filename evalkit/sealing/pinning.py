@@ -29,7 +29,7 @@ from evalkit.sealing.revocation import Revocation
 from evalkit.sealing.rotation import Rotation, suspended
 from evalkit.sealing.rotation import read as read_rotation
 from evalkit.sealing.times import short_text
-from evalkit.sealing.timestamp import TimestampAuthority
+from evalkit.sealing.timestamp_authority import TimestampAuthority
 from evalkit.sealing.trust import MAX_TRUST_FILE, Contents, Trust, read_trust_file
 from evalkit.sealing.trusted_key import TrustedKey
 

@@ -23,8 +23,8 @@ from evalkit.sealing.files import (
     replace_at,
     sync,
 )
-from evalkit.sealing.timestamp import Timestamp, TimestampAuthority, verify_token
-from evalkit.sealing.timestamp_token import MAX_TOKEN
+from evalkit.sealing.timestamp import MAX_TOKEN, Timestamp, verify_token
+from evalkit.sealing.timestamp_authority import TimestampAuthority
 
 FOLDER = "timestamps"
 _SUFFIX = ".tsr"

@@ -10,7 +10,7 @@ The file (docs/formats/trust.md) is the root of every verification, so it is rea
 4. Every rotation must verify (evalkit.sealing.rotation); a rotated key ends when its rotation says.
 5. A revoked key counts only for what a timestamp authority saw before; a key whose rotation does
    not count is suspended.
-6. Timestamp authorities stand in a section of their own (evalkit.sealing.timestamp).
+6. Timestamp authorities stand in a section of their own (evalkit.sealing.timestamp_authority).
 
 A refusal is a `BindingError` of kind ``authority``.  What changes the file is in
 `evalkit.sealing.pinning`.
@@ -35,7 +35,7 @@ from evalkit.sealing.revocation import Revocation
 from evalkit.sealing.rotation import Rotation, check_chains, suspended
 from evalkit.sealing.rotation import read as read_rotation
 from evalkit.sealing.times import short_text
-from evalkit.sealing.timestamp import TimestampAuthority, parse_authorities
+from evalkit.sealing.timestamp_authority import TimestampAuthority, parse_authorities
 from evalkit.sealing.trusted_key import CUSTODIES, TrustedKey, refuse
 
 __all__ = [

@@ -13,7 +13,7 @@ from typing import NoReturn
 from urllib.parse import urlsplit
 
 from evalkit.errors import EvalkitError
-from evalkit.sealing.timestamp_token import MAX_TOKEN
+from evalkit.sealing.timestamp import MAX_TOKEN
 
 QUERY, REPLY = "application/timestamp-query", "application/timestamp-reply"
 

@@ -19,8 +19,7 @@ from evalkit.decisions.moments import instant
 from evalkit.decisions.timestamps import ENVELOPES, Stamps
 from evalkit.errors import Binding, BindingError
 from evalkit.sealing import pin_authority
-from evalkit.sealing.timestamp import request
-from evalkit.sealing.timestamp_token import read_request
+from evalkit.sealing.timestamp import read_request, request
 from tests.models.server import Seen, Service, serving
 from tests.sealing.timestamping import (
     Authority,
@@ -446,12 +445,17 @@ def test_an_answer_that_does_not_hold_leaves_the_run_as_it_stands(
 
 
 def _answer(authority: Authority, seen: Seen, *, wrong_nonce: int = 0, **shape: Any) -> bytes:
-    _, imprint, nonce = read_request(seen.body)
+    asked = read_request(seen.body)
     return token(
         authority,
         b"",
         **(
-            {"imprint_value": imprint, "nonce": (nonce or 0) + wrong_nonce, "time": datetime.now(UTC)} | shape
+            {
+                "imprint_value": asked.message_imprint.message,
+                "nonce": (asked.nonce or 0) + wrong_nonce,
+                "time": datetime.now(UTC),
+            }
+            | shape
         ),
     )
 

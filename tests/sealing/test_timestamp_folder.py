@@ -9,12 +9,11 @@ import pytest
 
 from evalkit.errors import Binding, BindingError, EvalkitError
 from evalkit.sealing import files, read_tokens, write_token
-from evalkit.sealing.der import SEQUENCE, encode
+from evalkit.sealing.timestamp import MAX_TOKEN
 from evalkit.sealing.timestamp_folder import token_name
-from evalkit.sealing.timestamp_token import MAX_TOKEN
 
 from .conftest import names
-from .timestamping import Authority, integer, later, make_authority, token
+from .timestamping import SEQUENCE, Authority, encode, integer, later, make_authority, token
 
 DATA = b"an attestation"
 PHASES = ("precommit", "ex-ante")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from evalkit.errors import EvalkitError
-from evalkit.sealing.timestamp_token import MAX_TOKEN
+from evalkit.sealing.timestamp import MAX_TOKEN
 from evalkit.sealing.tsa_http import NoTimestamp, ask, check_url
 from tests.models.server import serving
 

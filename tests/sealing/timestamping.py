@@ -23,21 +23,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from evalkit.sealing import TimestampAuthority
-from evalkit.sealing.der import (
-    BOOLEAN,
-    GENERALIZED_TIME,
-    INTEGER,
-    NULL,
-    OCTET_STRING,
-    OID,
-    SEQUENCE,
-    SET,
-    UTF8_STRING,
-    context,
-    encode,
-)
-from evalkit.sealing.timestamp_token import names_of
 
+BOOLEAN, INTEGER, BIT_STRING, OCTET_STRING, NULL, OID = 0x01, 0x02, 0x03, 0x04, 0x05, 0x06
+UTF8_STRING, GENERALIZED_TIME, SEQUENCE, SET = 0x0C, 0x18, 0x30, 0x31
 POLICY = "1.3.6.1.4.1.99999.1.1"
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 HASH_OIDS = {
@@ -207,6 +195,34 @@ class OpenSSL:
 # --- by hand -------------------------------------------------------------------------------------
 
 
+def context(number: int) -> int:
+    """The tag [number], constructed."""
+    return 0xA0 | number
+
+
+def encode(tag: int, *contents: bytes) -> bytes:
+    """A DER value around the joined contents."""
+    content = b"".join(contents)
+    size = len(content)
+    if size < 0x80:
+        return bytes((tag, size)) + content
+    length = size.to_bytes((size.bit_length() + 7) // 8, "big")
+    return bytes((tag, 0x80 | len(length))) + length + content
+
+
+def elements(content: bytes) -> list[tuple[int, bytes, bytes]]:
+    """(tag, content, whole) of each DER value in the content of a constructed one."""
+    found = []
+    while content:
+        size, start = content[1], 2
+        if size >= 0x80:
+            start += size & 0x7F
+            size = int.from_bytes(content[2:start], "big")
+        found.append((content[0], content[start : start + size], content[: start + size]))
+        content = content[start + size :]
+    return found
+
+
 def oid(text: str) -> bytes:
     first, second, *rest = map(int, text.split("."))
     out = b""
@@ -265,6 +281,9 @@ def token(
     signer_version: int = 1,
     serial: int = 7,
     with_attributes: bool = True,
+    detached: bool = False,
+    attributes_as_content: bool = False,
+    other_signers: tuple[bytes, ...] = (),
 ) -> bytes:
     """A TimeStampResp, right but for what is asked otherwise."""
     leaf = signed_by or authority.leaf
@@ -273,7 +292,7 @@ def token(
     info = encode(
         SEQUENCE,
         integer(tst_version),
-        oid(policy),
+        oid(policy) if policy else b"",
         encode(SEQUENCE, algorithm(HASH_OIDS[imprint], null=True), encode(OCTET_STRING, hashed)),
         integer(serial),
         encode(GENERALIZED_TIME, stamp),
@@ -282,7 +301,6 @@ def token(
         b"" if name is None else encode(context(0), name),
         encode(context(1), extensions) if extensions else b"",
     )
-    content = encode(SEQUENCE, oid(content_type), encode(context(0), encode(OCTET_STRING, info)))
     named = certificate_of or leaf.der
     ids = {
         "v1": _attribute(
@@ -312,19 +330,25 @@ def token(
     joined = b"".join(sorted(attributes))
     signature_hash = signature_hash or digest
     signed = encode(SET, joined) if with_attributes else info
+    shown = signed if attributes_as_content else info
+    content = encode(
+        SEQUENCE,
+        oid(content_type),
+        b"" if detached else encode(context(0), encode(OCTET_STRING, shown)),
+    )
     if isinstance(leaf.key, rsa.RSAPrivateKey):
         kind = signature_algorithm or "1.2.840.113549.1.1.1"
         signature = leaf.key.sign(signed, padding.PKCS1v15(), _HASHES[signature_hash])
     else:
         kind = signature_algorithm or ECDSA_OIDS[signature_hash]
         signature = leaf.key.sign(signed, ec.ECDSA(_HASHES[signature_hash]))
-    number, issuer, _ = names_of(leaf.der)
+    number, issuer = leaf.certificate.serial_number, leaf.certificate.issuer.public_bytes()
     signer = encode(
         SEQUENCE,
         integer(signer_version),
         encode(SEQUENCE, issuer, integer(number)),
         algorithm(HASH_OIDS[digest]),
-        encode(context(0), joined) if with_attributes else b"",
+        encode(context(0), joined) if with_attributes and not attributes_as_content else b"",
         algorithm(kind, null=isinstance(leaf.key, rsa.RSAPrivateKey)),
         encode(OCTET_STRING, signature),
         encode(context(1), unsigned) if unsigned else b"",
@@ -333,11 +357,11 @@ def token(
     signed_data = encode(
         SEQUENCE,
         integer(data_version),
-        encode(SET, *(algorithm(HASH_OIDS[d]) for d in listed or (digest,))),
+        encode(SET, *sorted(algorithm(HASH_OIDS[d]) for d in listed or (digest,))),
         content,
-        encode(context(0), *along) if along else b"",
+        encode(context(0), *sorted(along)) if along else b"",
         encode(context(1), crls) if crls else b"",
-        encode(SET, *[signer] * signers),
+        encode(SET, *sorted([signer] * signers + list(other_signers))),
     )
     text = b"" if status_text is None else encode(SEQUENCE, encode(UTF8_STRING, status_text.encode()))
     return encode(
