@@ -30,6 +30,8 @@ COMMANDS = {
     ),
     "verify": ("verify", "verify", "Check a run with your own trust file, and nothing else."),
 }
+#: those that begin attempts
+_COUNTING = {"decisions", "demo", "notebooks"}
 
 
 class LazyGroup(click.Group):
@@ -88,5 +90,8 @@ def main(arguments: list[str] | None = None) -> None:
         click.echo(f"evalkit: {problem.message()}", err=True)
         sys.exit(problem.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("evalkit: interrupted; an attempt that was begun stays counted", err=True)
+        given = sys.argv[1:] if arguments is None else arguments
+        counts = _COUNTING & {word for word in given if not word.startswith("-")}
+        stays = "; an attempt that was begun stays counted" if counts else ""
+        click.echo(f"evalkit: interrupted{stays}", err=True)
         sys.exit(130)

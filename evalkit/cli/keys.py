@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,8 +13,9 @@ from evalkit.cli.options import json_option, print_json, trust_option
 from evalkit.errors import EvalkitError
 
 if TYPE_CHECKING:
-    from evalkit.sealing import Trust, TrustedKey
+    from evalkit.sealing import Places, Trust, TrustedKey
 
+_HEX = re.compile(r"[0-9a-f]{64}")
 COMPARE = "compare this id with the key's owner before you rely on it"
 
 
@@ -34,52 +36,57 @@ def keys() -> None:
 def init(trust: Path | None, no_passphrase: bool, role: str) -> None:
     """Make a signing key (OpenSSH Ed25519, passphrase by bcrypt) and an unsealing key, and pin the former.
 
+    One account has one signing key, with one role.  An unsealing key that is there is kept, and a signing
+    key that is there but not pinned is pinned: run it again if it was interrupted.
+
     The passphrase is asked for at the terminal and nowhere else.  For batches, unlock the key once with
     ssh-add: evalkit signs through the agent.
     """
     from evalkit.decisions.custody.bundle import CUSTODY_PHASES
     from evalkit.decisions.run_keys import SIGNED_PHASES
-    from evalkit.sealing import (
-        PREDICATES,
-        Places,
-        TrustedKey,
-        create_signing_key,
-        create_unsealing_key,
-        key_id,
-        pin,
-        trust_path,
-    )
+    from evalkit.sealing import PREDICATES, Places, TrustedKey, key_id, trust_path
+    from evalkit.sealing.first_key import begin
+    from evalkit.sealing.keys import public_part
 
     phases: tuple[str, ...] = SIGNED_PHASES if role == "evaluator" else CUSTODY_PHASES
     places = Places.from_environment()
-    passphrase = _new_passphrase(no_passphrase)
-    public = create_signing_key(places.signing_key, passphrase)
-    create_unsealing_key(places.unsealing_key)
     path = trust_path(trust, places)
-    pin(
-        path,
-        TrustedKey.of(
+
+    def entry(public: bytes) -> TrustedKey:
+        return TrustedKey.of(
             public,
             roles=(role, "instructor"),
             # its own successor as well: evalkit keys rotate
             predicate_types=tuple(PREDICATES[name] for name in (*phases, "trust/rotation")),
             custody="self" if role == "evaluator" else "second_party",
             comment="made by evalkit keys init",
-        ),
-    )
-    click.echo(f"signing key    {places.signing_key}\n               {key_id(public)}")
-    click.echo(f"unsealing key  {places.unsealing_key}\npinned in      {path}")
-    if passphrase is not None:
+        )
+
+    made = begin(places, path, entry, passphrase=lambda: _new_passphrase(no_passphrase))
+    click.echo(f"signing key    {places.signing_key}{', kept' if made.signing_kept else ''}")
+    click.echo(f"               {key_id(made.public)}")
+    click.echo(f"unsealing key  {places.unsealing_key}{', kept' if made.unsealing_kept else ''}")
+    click.echo(f"pinned in      {path}, role {role}")
+    if public_part(places.signing_key)[1]:
         click.echo(f"for batches    ssh-add {places.signing_key}")
 
 
 def _new_passphrase(none: bool) -> bytes | None:
     """A passphrase typed twice, or None where there is to be none."""
     from evalkit.sealing import ask_passphrase
+    from evalkit.sealing.terminal import NoTerminal
 
     if none:
         return None
-    passphrase = ask_passphrase("New passphrase: ")
+    try:
+        passphrase = ask_passphrase("New passphrase: ")
+    except NoTerminal as error:
+        raise EvalkitError(
+            "a new key needs a passphrase, and there is no terminal to ask for it",
+            where=error.where,
+            expected="a terminal, or --no-passphrase",
+            do="run it in a terminal, or pass --no-passphrase: then only the file's mode guards the key",
+        ) from None
     if not passphrase or passphrase != ask_passphrase("Once more: "):
         raise EvalkitError(
             "the passphrase is empty or was not repeated",
@@ -93,7 +100,10 @@ def _new_passphrase(none: bool) -> bytes | None:
 @keys.command()
 @json_option
 def show(as_json: bool) -> None:
-    """Show your own keys: the signing key, how it is guarded, rotated ones, and the unsealing key.
+    """Show your own keys: the signing key, how it is guarded, retired ones, and the unsealing key.
+
+    Retired are keys that were rotated, or moved away by hand; unused are keys that an interrupted rotation
+    made and that never signed anything.
 
     `evalkit keys list` shows the keys that your trust file pins.
     """
@@ -102,20 +112,28 @@ def show(as_json: bool) -> None:
     places = Places.from_environment()
     signing = _own_key(places.signing_key) if places.signing_key.exists() else None
     folder = places.signing_key.parent
-    retired = [_own_key(path) for path in sorted(folder.glob(f"{places.signing_key.name}-*"))]
+    retired, unused = (
+        [
+            _own_key(p)
+            for p in sorted(folder.glob(f"{prefix}*"))
+            if _HEX.fullmatch(p.name.removeprefix(prefix))
+        ]
+        for prefix in ("signing-", "signing-unused-")
+    )
     unsealing = None
     if places.unsealing_key.exists():
         public = load_unsealing_key(places.unsealing_key).public_key().public_bytes_raw()
         unsealing = {"public_key": public.hex(), "path": str(places.unsealing_key)}
     if as_json:
-        print_json({"signing": signing, "retired": retired, "unsealing": unsealing})
+        print_json({"signing": signing, "retired": retired, "unused": unused, "unsealing": unsealing})
         return
     if signing is None:
         click.echo("no signing key: precommit makes an ephemeral one (evalkit keys init makes yours)")
     else:
         click.echo(f"signing key {_own_text(signing)}")
-    for key in retired:
-        click.echo(f"rotated key {_own_text(key)}")
+    for word, others in (("retired", retired), ("unused", unused)):
+        for key in others:
+            click.echo(f"{word} key {_own_text(key)}")
     if unsealing is not None:
         click.echo(f"unsealing key {unsealing['public_key']}, without passphrase\n  {unsealing['path']}")
     click.echo("evalkit keys list shows the keys that you trust")
@@ -193,10 +211,12 @@ def _load(trust: Path | None) -> Trust:
 
 
 @keys.command()
-@click.argument("key")
+@click.argument("key", required=False, metavar="[KEY]")
 @trust_option
-def export(key: str, trust: Path | None) -> None:
-    """Print the entry of KEY (a key id or its beginning, or the id of a run it was made for), for a verifier.
+def export(key: str | None, trust: Path | None) -> None:
+    """Print the entry of your own key, or of KEY, for a verifier.
+
+    KEY is a key id or its beginning, or the id of a run that you planned or sealed.
 
     The entry holds the public key and what it may sign; it is no secret, and no proof of whose it is.
     For a key that was rotated, the first entry and the signed rotations are printed: who has pinned a
@@ -206,12 +226,51 @@ def export(key: str, trust: Path | None) -> None:
     from evalkit.sealing.pinning import chain_record
 
     loaded = _load(trust)
-    found = [k for k in loaded.keys if k.runs is not None and key in k.runs] or [loaded.find(key)]
-    for entry in found:
+    for entry in _to_export(loaded, key):
         chained = loaded.rotation_from(entry.key_id) or loaded.rotation_to(entry.key_id)
         # a chain from a key that does not count would be refused; the entry may still be pinned by decision
         chain = chained is not None and not loaded.suspension(entry.key_id)
         click.echo(canonical_json(chain_record(loaded, entry) if chain else entry.record()).decode())
+
+
+def _to_export(trust: Trust, key: str | None) -> list[TrustedKey]:
+    """The keys that are meant: one's own, those made for a run, that of a run's ledger, or by their id."""
+    from evalkit.sealing import Places, key_id
+    from evalkit.sealing.keys import public_part
+
+    places = Places.from_environment()
+    if key is not None:
+        made_for = [k for k in trust.keys if k.runs is not None and key in k.runs]
+        return made_for or [trust.find(_signer_of_run(places, key) or key)]
+    if not places.signing_key.exists():
+        raise EvalkitError(
+            "you have no signing key",
+            where=str(places.signing_key),
+            expected="a key of your own, or the name of another one",
+            do="for a run whose key was made for it: evalkit keys export RUN_ID; for others: evalkit keys list",
+        )
+    own = key_id(public_part(places.signing_key)[0])
+    entry = trust.key(own)
+    if entry is None:
+        raise EvalkitError(
+            "your signing key is not pinned, so it has no entry",
+            where=f"{trust.path}: {own}",
+            expected="an entry for it",
+            do="evalkit keys init pins it",
+        )
+    return [entry]
+
+
+def _signer_of_run(places: Places, run_id: str) -> str | None:
+    """The key in whose ledger that run was planned, or sealed for another; None where none of yours knows it."""
+    from evalkit.sealing import Ledger
+
+    for path in sorted(places.ledgers.glob("*.jsonl")):
+        if _HEX.fullmatch(path.stem):
+            for entry in Ledger(path).entries():
+                if entry.record["event"] in ("precommit", "sealed") and entry.record.get("run_id") == run_id:
+                    return f"sha256:{path.stem}"
+    return None
 
 
 @keys.command("pin")
@@ -226,8 +285,8 @@ def pin_entry(file: Path, trust: Path | None, again: bool, as_json: bool) -> Non
     on it.  A chain of rotations from a key that you have pinned needs no decision: that key signed it.
     """
     from evalkit.decisions.packet import load_user_json
-    from evalkit.sealing import Places, TrustedKey, pin, trust_path
-    from evalkit.sealing.pinning import pin_chain
+    from evalkit.sealing import Places, pin, trust_path
+    from evalkit.sealing.pinning import entry_from_another, pin_chain
 
     try:
         data = file.read_bytes()
@@ -241,10 +300,12 @@ def pin_entry(file: Path, trust: Path | None, again: bool, as_json: bool) -> Non
     record = load_user_json(data, str(file))
     path = trust_path(trust, Places.from_environment())
     if not isinstance(record, dict) or "rotations" not in record:
-        key = TrustedKey.from_record(record, where=str(file))
-        pin(path, key, again=again)
-        result = {"key_id": key.key_id, "trust": str(path), "proven_by": None, "added": [key.key_id]}
+        key = entry_from_another(record, where=str(file))
+        added = [key.key_id] if pin(path, key, again=again) else []
+        result = {"key_id": key.key_id, "trust": str(path), "proven_by": None, "added": added}
         text = f"pinned {key.key_id}\n    in {path}\n{COMPARE}"
+        if not added:
+            text = f"pinned already, nothing changed: {key.key_id}\n    in {path}"
     else:
         followed = pin_chain(path, record, where=str(file))
         result = {
@@ -255,10 +316,12 @@ def pin_entry(file: Path, trust: Path | None, again: bool, as_json: bool) -> Non
             "not_proven": list(followed.caveats),
         }
         text = f"pinned {followed.newest.key_id}\n    in {path}\n"
+        if not followed.added:
+            text = f"pinned already, nothing changed: {followed.newest.key_id}\n    in {path}\n"
         if followed.proven_by is not None:
             text += f"proven by the key you pinned before, {followed.proven_by}"
         elif not followed.added:
-            text += "it was pinned before; the chain adds nothing"
+            text += "the chain adds nothing"
         else:
             text += (
                 "this cannot be checked by its rotations: no key before it in the chain was pinned here,\n"
@@ -376,14 +439,14 @@ def rotate(trust: Path | None, overlap_days: int, no_passphrase: bool, as_json: 
     if done.resumed:
         click.echo("a rotation that was interrupted is finished")
     click.echo(f"signing key    {places.signing_key}\n               {rotation.next.key_id}")
-    click.echo(f"rotated key    {done.retired}\n               {rotation.previous}\npinned in      {path}")
+    click.echo(f"retired key    {done.retired}\n               {rotation.previous}\npinned in      {path}")
     if rotation.ends_previous > rotation.signed_at:
         click.echo(
-            f"runs planned with the rotated key can be finished until {ends}; new plans use the new key"
+            f"runs planned with the retired key can be finished until {ends}; new plans use the new key"
         )
     else:
         click.echo(
-            f"the rotated key ended on {ends}: runs planned with it cannot be finished any more, what it signed"
+            f"the retired key ended on {ends}: runs planned with it cannot be finished any more, what it signed"
             " before stays valid (--overlap-days leaves time)"
         )
     click.echo(f"for verifiers  evalkit keys export {rotation.next.key_id} > chain.json")

@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from evalkit.errors import BindingError, EvalkitError
+
 trust_option = click.option(
     "--trust",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -15,6 +17,18 @@ trust_option = click.option(
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for programs.")
 run_argument = click.argument("run", type=click.Path(path_type=Path))
+
+
+def failure_record(error: EvalkitError) -> dict[str, str | int | None]:
+    """A failure, for programs."""
+    return {
+        "binding": error.binding.value if isinstance(error, BindingError) else None,
+        "exit_code": error.exit_code,
+        "what": error.what,
+        "where": error.where,
+        "expected": error.expected,
+        "do": error.do,
+    }
 
 
 def print_json(value: Any) -> None:

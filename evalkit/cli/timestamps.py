@@ -9,13 +9,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evalkit.cli.options import run_argument, trust_option
-from evalkit.errors import EvalkitError
+from evalkit.cli.options import json_option, print_json, run_argument, trust_option
+from evalkit.errors import BindingError, EvalkitError
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
+    from evalkit.sealing import TimestampAuthority
+
 _FILE = click.Path(path_type=Path, dir_okay=False)
+#: what `TimestampAuthority` finds wrong, and the option that brought it
+_OPTION_OF = (
+    ("names no authority", "--name"),
+    ("is no policy", "--policy"),
+    ("a root that", "--root"),
+    ("chain does not end", "--root, --leaf"),
+    ("leaf", "--leaf"),
+    ("intermediate", "--leaf"),
+)
 _PHASES = click.Choice(["precommit", "ex-ante", "reveal"])
 
 tsa_option = click.option(
@@ -27,7 +38,7 @@ tsa_option = click.option(
 def timestamps() -> None:
     """Have attestations stamped by a timestamp authority, and pin the authorities that count for you.
 
-    Needs the extra: pip install 'evalkit-sealed[timestamps]'.
+    Needs the extra: pip install 'evalkit-sealed[timestamps]', or pip install -e '.[timestamps]' in a clone.
     """
 
 
@@ -57,32 +68,54 @@ def pin(
     import hashlib
 
     from evalkit.sealing import Places, TimestampAuthority, pin_authority, trust_path
-
     anchors = [_der(c) for path in roots for c in _certificates(path)]
     first, *behind = (_der(c) for c in _certificates(leaf))
-    authority = TimestampAuthority(
-        name=name,
-        leaf=first,
-        roots=tuple(dict.fromkeys(anchors)),
-        intermediates=tuple(c for c in dict.fromkeys(behind) if c not in anchors),
-        policies=policies,
-        comment=comment,
-    )
+    try:
+        authority = TimestampAuthority(
+            name=name,
+            leaf=first,
+            roots=tuple(dict.fromkeys(anchors)),
+            intermediates=tuple(c for c in dict.fromkeys(behind) if c not in anchors),
+            policies=policies,
+            comment=comment,
+        )
+    except BindingError as error:
+        raise _bad_parameter(error) from None
     path = trust_path(trust, Places.from_environment())
-    pin_authority(path, authority)
+    if not pin_authority(path, authority):
+        click.echo(f"pinned already, nothing changed: {name} in {path}")
+        return
     click.echo(f"pinned {name} in {path}\nleaf SHA-256 {hashlib.sha256(first).hexdigest()}")
     click.echo("compare this fingerprint with the authority's before you rely on it")
 
 
+def _bad_parameter(error: BindingError) -> EvalkitError:
+    """The same, as it looks from the command line: the trust file has nothing to do with it."""
+    what = error.what.removeprefix(f"{error.binding.value}: ")
+    option = next((option for words, option in _OPTION_OF if words in what), "--root, --leaf")
+    return EvalkitError(
+        what, where=option, expected=error.expected, do="nothing was pinned; correct the option and try again"
+    )
+
+
 @timestamps.command("list")
 @trust_option
-def list_authorities(trust: Path | None) -> None:
+@json_option
+def list_authorities(trust: Path | None, as_json: bool) -> None:
     """The timestamp authorities that your trust file pins."""
     import hashlib
 
     from evalkit.sealing import Places, Trust, trust_path
 
     loaded = Trust.load(trust_path(trust, Places.from_environment()), [])
+    if as_json:
+        print_json(
+            {
+                "trust": {"path": str(loaded.path), "digest": loaded.digest},
+                "timestamp_authorities": [_listed(authority) for authority in loaded.timestamp_authorities],
+            }
+        )
+        return
     if not loaded.timestamp_authorities:
         click.echo(f"no timestamp authority in {loaded.path}")
     for authority in loaded.timestamp_authorities:
@@ -91,6 +124,23 @@ def list_authorities(trust: Path | None) -> None:
         click.echo(f"    leaf SHA-256 {hashlib.sha256(authority.leaf).hexdigest()}")
         click.echo(f"    valid {leaf.not_valid_before_utc:%Y-%m-%d} to {leaf.not_valid_after_utc:%Y-%m-%d}")
         click.echo(f"    policies {', '.join(authority.policies) or 'any'}")
+
+
+def _listed(authority: TimestampAuthority) -> dict[str, Any]:
+    import hashlib
+
+    from evalkit.sealing.times import short_text
+
+    leaf = authority.chain()[0]
+    return {
+        "name": authority.name,
+        "subject": leaf.subject.rfc4514_string(),
+        "leaf_sha256": hashlib.sha256(authority.leaf).hexdigest(),
+        "valid_from": short_text(leaf.not_valid_before_utc),
+        "valid_until": short_text(leaf.not_valid_after_utc),
+        "policies": list(authority.policies),
+        "comment": authority.comment,
+    }
 
 
 @timestamps.command()
@@ -139,7 +189,8 @@ def attach(run: Path, token: Path, phase: str, request: Path | None, trust: Path
     from evalkit.decisions.stamping import attach as attach_token
 
     stamped = attach_token(run, token, phase=phase, request=request, trust=trust)
-    click.echo(f"{stamped.phase}: existed at {stamped.timestamp}")
+    there = "" if stamped.added else "this token is there already, nothing changed; "
+    click.echo(f"{stamped.phase}: {there}existed at {stamped.timestamp}")
 
 
 def prepare(

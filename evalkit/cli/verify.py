@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from evalkit.cli.options import json_option, print_json, run_argument, trust_option
-from evalkit.errors import BindingError, EvalkitError
+from evalkit.cli.options import failure_record, json_option, print_json, run_argument, trust_option
+from evalkit.errors import EvalkitError
 from evalkit.offline import no_network
 
 
@@ -32,20 +32,9 @@ def verify(run: Path, trust: Path | None, offline: bool, as_json: bool) -> None:
             report = verify_run(run, trust=trust)
     except EvalkitError as error:
         if as_json:
-            print_json({"verified": False, "failure": _failure(error)})
+            print_json({"verified": False, "failure": failure_record(error)})
         raise
     if as_json:
         print_json({"verified": True, **report.summary()})
     else:
         click.echo(str(report))
-
-
-def _failure(error: EvalkitError) -> dict[str, str | int | None]:
-    return {
-        "binding": error.binding.value if isinstance(error, BindingError) else None,
-        "exit_code": error.exit_code,
-        "what": error.what,
-        "where": error.where,
-        "expected": error.expected,
-        "do": error.do,
-    }

@@ -6,6 +6,7 @@ there: whether the attestation itself holds, `evalkit verify` says.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,19 +17,27 @@ from evalkit.decisions.chain import load_trust, run_directory
 from evalkit.decisions.layout import check_parent, read_bound
 from evalkit.decisions.timestamps import ENVELOPES, PRECOMMIT
 from evalkit.errors import Binding, EvalkitError
-from evalkit.sealing import Places, Timestamp, Trust, read_tokens, write_token
+from evalkit.sealing import Places, Timestamp, Trust, read_tokens, verify_token, write_token
 from evalkit.sealing.files import directory, exists, read_at, write_new_at
-from evalkit.sealing.timestamp import MAX_TOKEN, request, require_extra, status_of
+from evalkit.sealing.timestamp import (
+    MAX_TOKEN,
+    asked_imprint,
+    request,
+    require_extra,
+    stated_imprint,
+    status_of,
+)
 from evalkit.sealing.timestamp_folder import FOLDER, token_name
 from evalkit.sealing.tsa_http import NoTimestamp, ask
 
 
 @dataclass(frozen=True)
 class Stamped:
-    """A token that was put into a run."""
+    """A token that was put into a run, or that was there already (then not ``added``)."""
 
     phase: str
     timestamp: Timestamp
+    added: bool = True
 
     def record(self) -> dict[str, Any]:
         t = self.timestamp
@@ -152,7 +161,7 @@ def attach(
     """Put a token that was fetched elsewhere into the run, after verifying it.
 
     With ``request``, its nonce must be the token's.  Without, an old token for the same bytes counts too:
-    it proves no less.
+    it proves no less.  The token that is there already changes nothing.
     """
     run_dir = run_directory(Path(run_dir))
     pinned = authorities_to_ask(run_dir, trust, places).timestamp_authorities
@@ -160,7 +169,38 @@ def attach(
         unstamped(run_dir, phase)
     data = read_bound(run_dir, ENVELOPES[phase], Binding.ATTESTATION)
     response, query = _file(token), None if request is None else _file(request)
+    _refuse_mix_up(run_dir, phase, token, _imprint(response, where=token))
+    if request is not None and query is not None:
+        _refuse_mix_up(run_dir, phase, request, asked_imprint(query))
+    if read_tokens(run_dir, ENVELOPES).get(phase) == response:
+        return Stamped(phase, verify_token(response, data, pinned, request=query), added=False)
     return Stamped(phase, write_token(run_dir, phase, response, data, pinned, request=query))
+
+
+def _imprint(response: bytes, *, where: Path) -> bytes | None:
+    """The digest that a token is over, as far as it can be read; refuses a request in its place."""
+    if asked_imprint(response) is not None:
+        raise EvalkitError(
+            "this looks like a request, not like the answer to it",
+            where=str(where),
+            expected="the authority's answer, usually named .tsr",
+            do="send the request to the authority, and attach what it answers",
+        )
+    return stated_imprint(response)
+
+
+def _refuse_mix_up(run_dir: Path, phase: str, file: Path, imprint: bytes | None) -> None:
+    """Say so where a token or a request is for another phase of this very run."""
+    for other, name in ENVELOPES.items():
+        if other == phase or not os.path.lexists(run_dir / name):
+            continue
+        if hashlib.sha256(read_bound(run_dir, name, Binding.ATTESTATION)).digest() == imprint:
+            raise EvalkitError(
+                f"this is for the phase {other} of this run",
+                where=str(file),
+                expected=f"what is for the phase {phase}",
+                do=f"check --phase: --phase {other} fits this file",
+            )
 
 
 def _file(path: Path) -> bytes:

@@ -7,7 +7,8 @@ leaves a file that the next reader refuses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,15 +37,18 @@ from evalkit.sealing.trusted_key import TrustedKey
 CHAIN = "https://evalkit.dev/trust/chain/v1"
 
 
-def pin(path: Path, key: TrustedKey, *, workspace: Iterable[Path] = (), again: bool = False) -> None:
-    """Add ``key`` to the trust file, which is made (0600) if there is none.
+def pin(path: Path, key: TrustedKey, *, workspace: Iterable[Path] = (), again: bool = False) -> bool:
+    """Add ``key`` to the trust file, which is made (0600) if there is none; whether that changed it.
 
     Pinning the same entry again changes nothing; another entry for a key that is pinned is refused.
     ``again`` decides anew about a key that is suspended: it then rests on this decision and no
     longer on the rotation that came to it.
     """
 
+    before: list[Contents] = []
+
     def change(now: Contents) -> Contents:
+        before.append(now)
         known = next((k for k in now.keys if k.key_id == key.key_id), None)
         if known is None:
             return replace(now, keys=(*now.keys, key))
@@ -72,7 +76,7 @@ def pin(path: Path, key: TrustedKey, *, workspace: Iterable[Path] = (), again: b
             )
         return now
 
-    _change(path, workspace, change, make=True)
+    return _change(path, workspace, change, make=True) != before[0]
 
 
 def unpin(path: Path, key: TrustedKey, *, workspace: Iterable[Path] = ()) -> None:
@@ -80,10 +84,12 @@ def unpin(path: Path, key: TrustedKey, *, workspace: Iterable[Path] = ()) -> Non
     _change(path, workspace, lambda now: replace(now, keys=tuple(k for k in now.keys if k != key)))
 
 
-def pin_authority(path: Path, authority: TimestampAuthority, *, workspace: Iterable[Path] = ()) -> None:
-    """Add a timestamp authority to the trust file, under the rules of `pin`."""
+def pin_authority(path: Path, authority: TimestampAuthority, *, workspace: Iterable[Path] = ()) -> bool:
+    """Add a timestamp authority to the trust file, under the rules of `pin`; whether that changed it."""
+    before: list[Contents] = []
 
     def change(now: Contents) -> Contents:
+        before.append(now)
         known = now.timestamp_authorities
         if authority in known:
             return now
@@ -96,7 +102,7 @@ def pin_authority(path: Path, authority: TimestampAuthority, *, workspace: Itera
             )
         return replace(now, timestamp_authorities=(*known, authority))
 
-    _change(path, workspace, change, make=True)
+    return _change(path, workspace, change, make=True) != before[0]
 
 
 def revoke(
@@ -241,7 +247,8 @@ def _read_chain(first: TrustedKey, values: list[Any], now: datetime, where: str)
     keys = {first.key_id: first}
     last = first
     for n, value in enumerate(values):
-        rotation = read_rotation(value, keys, pinned_in=where, where=f"{where}: rotation {n}")
+        with _not_the_trust_file():
+            rotation = read_rotation(value, keys, pinned_in=where, where=f"{where}: rotation {n}")
         if rotation.previous != last.key_id:
             _refuse_chain("the rotations are not one chain", where, "each signed by the key before it")
         if rotation.signed_at > now + CLOCK_TOLERANCE:
@@ -315,7 +322,29 @@ def _parse_chain(record: Any, where: str) -> tuple[TrustedKey, list[Any]]:
         or not record["rotations"]
     ):
         _refuse_chain("this is not a chain of rotations", where, f"format {CHAIN}, entry and rotations")
-    return TrustedKey.from_record(record["entry"], where=f"{where}: entry"), record["rotations"]
+    return entry_from_another(record["entry"], where=f"{where}: entry"), record["rotations"]
+
+
+def entry_from_another(record: Any, *, where: str) -> TrustedKey:
+    """The entry that somebody handed over: what is wrong with it is not the trust file's fault."""
+    if type(record) is not dict or not {"key_id", "public_key"} <= set(record):
+        raise EvalkitError(
+            "this is no key entry",
+            where=where,
+            expected="what evalkit keys export prints",
+            do="nothing was pinned; check the path, or ask the key's owner for the entry",
+        )
+    with _not_the_trust_file():
+        return TrustedKey.from_record(record, where=where)
+
+
+@contextmanager
+def _not_the_trust_file() -> Iterator[None]:
+    """What is wrong with a file that was handed over is not mended in the trust file."""
+    try:
+        yield
+    except BindingError as error:
+        _refuse_chain(error.what.removeprefix(f"{error.binding.value}: "), error.where, error.expected)
 
 
 def _refuse_chain(what: str, where: str, expected: str) -> NoReturn:

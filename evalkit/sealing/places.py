@@ -69,6 +69,10 @@ class Places:
         """Where a rotation keeps the old key: ``keys/signing-<hex of its id>``."""
         return self.config / "keys" / f"signing-{_hex(key_id)}"
 
+    def unused_signing_key(self, key_id: str) -> Path:
+        """Where a rotation puts the key that an interrupted one made and that nothing names."""
+        return self.config / "keys" / f"signing-unused-{_hex(key_id)}"
+
     @property
     def unsealing_key(self) -> Path:
         return self.config / "keys" / "unsealing.pem"

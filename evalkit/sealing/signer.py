@@ -73,17 +73,17 @@ class _Closing:
 class HelperSigner(_Closing):
     """Signs through a process that opens the key at ``key_path``.
 
-    The process starts here and asks for a passphrase, if the key has one, at the terminal.  Close
-    it, or use it as a context manager.
+    The process starts here and asks for a passphrase, if the key has one, at the terminal, with
+    ``prompt`` and the path.  Close it, or use it as a context manager.
     """
 
-    def __init__(self, key_path: Path, *, workspace: Iterable[Path] = ()) -> None:
+    def __init__(self, key_path: Path, *, workspace: Iterable[Path] = (), prompt: str = "Passphrase") -> None:
         self.key_path = Path(key_path)
         # Early, for a good error: the process checks the file again when it opens the key.
         public_part(self.key_path, workspace=workspace)
         root = Path(__file__).resolve().parents[2]
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-c", _BOOT, str(root), str(self.key_path)],
+            [sys.executable, "-I", "-c", _BOOT, str(root), str(self.key_path), prompt],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={name: os.environ[name] for name in _PASSED_ON if name in os.environ},
@@ -235,6 +235,7 @@ def resolve_signer(
     key_id: str | None = None,
     workspace: Iterable[Path] = (),
     environ: Mapping[str, str] = os.environ,
+    prompt: str = "Passphrase",
 ) -> HelperSigner | AgentSigner:
     """The signer for the user's key (or for ``key_path``): the agent if it holds it, else a process.
 
@@ -251,7 +252,7 @@ def resolve_signer(
         )
     public, _encrypted = public_part(path, workspace=workspace)
     agent = AgentSigner(public, environ=environ)
-    return agent if agent.holds_key() else HelperSigner(path, workspace=workspace)
+    return agent if agent.holds_key() else HelperSigner(path, workspace=workspace, prompt=prompt)
 
 
 if __name__ == "__main__":

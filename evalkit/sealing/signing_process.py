@@ -46,19 +46,20 @@ def write_frame(stream: IO[bytes], content: bytes) -> None:
     stream.flush()
 
 
-def serve(key_path: Path, requests: IO[bytes], answers: IO[bytes]) -> None:
+def serve(key_path: Path, requests: IO[bytes], answers: IO[bytes], *, prompt: str = "Passphrase") -> None:
     """Open the key, then sign until ``requests`` ends."""
     try:
         _public, encrypted = public_part(key_path)
-        key = None
+        key, said = None, ""
         for tries_left in range(_TRIES - 1, -1, -1):
-            passphrase = ask_passphrase(f"Passphrase for {key_path}: ") if encrypted else None
+            passphrase = ask_passphrase(f"{said}{prompt} for {key_path}: ") if encrypted else None
             try:
                 key = load_signing_key(key_path, passphrase)
                 break
             except EvalkitError:
                 if not encrypted or not tries_left:
                     raise
+                said = "This passphrase does not open the key; try again.\n"
         assert key is not None
     except EvalkitError as error:
         _answer_error(answers, error)
@@ -90,6 +91,6 @@ def forbid_inspection() -> None:
 def main() -> None:
     forbid_inspection()
     try:
-        serve(Path(sys.argv[1]), sys.stdin.buffer, sys.stdout.buffer)
+        serve(Path(sys.argv[1]), sys.stdin.buffer, sys.stdout.buffer, prompt=sys.argv[2])
     except KeyboardInterrupt:
         sys.exit(130)  # Ctrl-C at the terminal reaches this process too, and is no defect

@@ -2,16 +2,18 @@
 
 The steps of `rotate`, under the lock of the keys folder
 1. The signing key must be pinned, valid, neither revoked nor suspended, and pinned for rotations.
-2. Make the new key as ``signing.next``.
-3. Sign the rotation with the old key, through its process or agent; pin new key and rotation, as
-   one change of the trust file.  From here on the rotation stands.
+2. Open the old key, in its process or through the agent, so that a wrong passphrase leaves nothing; then
+   make the new key as ``signing.next``.
+3. Sign the rotation with the old key; pin new key and rotation, as one change of the trust file.  From
+   here on the rotation stands.
 4. Record ``rotated`` in the old key's ledger and ``rotation`` as the first entry of the new key's:
    whoever sees a plan of either key can follow to the other, so changing keys hides none.
 5. Copy the old key to ``signing-<hex of its id>``, where unfinished runs find it.
 6. Rename ``signing.next`` to ``signing``.
 
 ``signing`` is a whole key at every moment.  Before 3 a crash leaves everything as it was, but for
-a key file that nobody knows; after 3 the next `rotate` finishes the steps that are missing.
+a key file that nobody knows, which the next `rotate` names unused; after 3 it finishes the steps that are
+missing.
 """
 
 from __future__ import annotations
@@ -123,31 +125,38 @@ def _begin(
             f"this key may not name a successor: {objection}",
             where=old,
             expected=f"a key that {trust_file} pins for {ROTATION}, valid and not revoked",
-            do="see evalkit keys list; without a rotation, move the key away, make a new one with evalkit keys"
+            do="evalkit keys init pins it"
+            if key is None
+            else "see evalkit keys list; without a rotation, move the key away, make a new one with evalkit keys"
             " init and have your verifiers pin it",
         )
     _set_aside(places, fd)
-    observe("create")
-    public = create_signing_key(places.next_signing_key, passphrase())
     before = trust.rotation_to(old)
-    successor = TrustedKey.of(
-        public,
-        roles=key.roles,
-        predicate_types=key.predicate_types,
-        valid_from=at,
-        custody=key.custody,
-        runs=key.runs,
-        comment=f"rotated from {old}",
-    )
-    observe("sign")
-    with resolve_signer(places) as signer:
-        envelope = sign_rotation(
-            successor,
-            serial=1 if before is None else before.serial + 1,
-            ends_previous=at + overlap,
-            signer=signer,
-            at=at,
-        )
+    with resolve_signer(places, prompt="Current passphrase") as signer:
+        protection = passphrase()
+        try:
+            observe("create")
+            successor = TrustedKey.of(
+                create_signing_key(places.next_signing_key, protection),
+                roles=key.roles,
+                predicate_types=key.predicate_types,
+                valid_from=at,
+                custody=key.custody,
+                runs=key.runs,
+                comment=f"rotated from {old}",
+            )
+            observe("sign")
+            envelope = sign_rotation(
+                successor,
+                serial=1 if before is None else before.serial + 1,
+                ends_previous=at + overlap,
+                signer=signer,
+                at=at,
+            )
+        except BaseException:
+            # Nothing names it.  Once it is to be pinned it stays: then it may be, whatever is raised.
+            places.next_signing_key.unlink(missing_ok=True)
+            raise
     observe("pin")
     return pin_rotation(trust_file, envelope)
 
@@ -158,7 +167,7 @@ def _set_aside(places: Places, fd: int) -> None:
     if not exists(fd, name):
         return
     try:
-        left = places.retired_signing_key(id_of(public_part(places.next_signing_key)[0])).name
+        left = places.unused_signing_key(id_of(public_part(places.next_signing_key)[0])).name
     except EvalkitError:
         os.unlink(name, dir_fd=fd)  # torn while it was written: no key
     else:
@@ -167,7 +176,11 @@ def _set_aside(places: Places, fd: int) -> None:
 
 def _file_of(places: Places, key_id: str) -> Path:
     """The file of the new key, of a rotation that stands."""
-    for path in (places.next_signing_key, places.retired_signing_key(key_id)):
+    for path in (
+        places.next_signing_key,
+        places.unused_signing_key(key_id),  # set aside by a rotation under another trust file
+        places.retired_signing_key(key_id),
+    ):
         with contextlib.suppress(EvalkitError):
             if os.path.lexists(path) and id_of(public_part(path)[0]) == key_id:
                 return path

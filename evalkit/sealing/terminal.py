@@ -17,12 +17,16 @@ TERMINAL = "/dev/tty"
 _LONGEST = 1024
 
 
+class NoTerminal(EvalkitError):
+    """There is nobody to ask."""
+
+
 def ask_passphrase(prompt: str, *, terminal: str = TERMINAL) -> bytes:
-    """One line typed at the terminal without echo; `EvalkitError` where there is no terminal."""
+    """One line typed at the terminal without echo; `NoTerminal` where there is none."""
     try:
         fd = os.open(terminal, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError:
-        raise EvalkitError(
+        raise NoTerminal(
             "a passphrase is needed and there is no terminal to ask for it",
             where=terminal,
             expected="a terminal, or a key that ssh-agent holds",

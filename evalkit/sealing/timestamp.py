@@ -97,6 +97,23 @@ def read_request(query: bytes) -> TimeStampRequest:
         return parse_timestamp_request(query)
 
 
+def asked_imprint(query: bytes) -> bytes | None:
+    """The digest for which a request asks; None where it is no request."""
+    try:
+        return read_request(query).message_imprint.message
+    except BindingError:
+        return None
+
+
+def stated_imprint(response: bytes) -> bytes | None:
+    """The digest that a token says it is over, nothing verified; None where it cannot be read."""
+    try:
+        with _refusing("it cannot be read"):
+            return _read_response(response).tst_info.message_imprint.message
+    except BindingError:
+        return None
+
+
 def status_of(response: bytes) -> str:
     """Why the authority gave no token, or the empty string where it says that it gave one."""
     try:

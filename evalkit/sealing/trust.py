@@ -151,8 +151,8 @@ class Trust:
                 "there is no trust file",
                 where=str(path),
                 expected="your own file with the keys that you trust; a run's own word for its key counts nothing",
-                do="ask the signer for the entry of the key (evalkit keys export), check it with them, and"
-                " evalkit keys pin it",
+                do="for somebody else's key ask its owner for the entry (evalkit keys export), check it with"
+                " them, and evalkit keys pin it; for a key of your own, evalkit keys init",
             )
         with directory(path.parent, binding=Binding.AUTHORITY, forbidden_mode=OTHERS_MAY_WRITE) as parent:
             data = read_trust_file(parent, path)

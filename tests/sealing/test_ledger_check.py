@@ -29,14 +29,14 @@ def ledger(tmp_path: Path) -> Ledger:
 
 def refused(match: str, path: Path, *heads: Head) -> BindingError:
     with pytest.raises(BindingError, match=match) as caught:
-        check_ledger(path, covers=heads)
+        check_ledger(path, covers={"a test": heads}, segment=path.name == "journal.jsonl")
     assert caught.value.binding is Binding.RUN
     return caught.value
 
 
 def test_a_whole_ledger(ledger: Ledger) -> None:
     heads = [entry.head for entry in ledger.entries()]
-    found = check_ledger(ledger.path, covers=heads)
+    found = check_ledger(ledger.path, covers={"a test": heads})
     assert found.head == ledger.head == heads[-1]
     assert found.start == EMPTY
     assert found.events == {"abandoned": 1, "attempt": 2, "precommit": 1}
@@ -51,7 +51,7 @@ def test_a_whole_ledger(ledger: Ledger) -> None:
 def test_an_empty_ledger(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
     path.write_bytes(b"")
-    assert check_ledger(path, covers=[EMPTY]).head == EMPTY
+    assert check_ledger(path, covers={"a test": [EMPTY]}).head == EMPTY
     refused("does not contain", path, Head(1, "sha256:" + "1" * 64))
 
 
@@ -59,7 +59,7 @@ def test_a_journal_begins_in_the_middle(ledger: Ledger, tmp_path: Path) -> None:
     heads = [entry.head for entry in ledger.entries()]
     journal = tmp_path / "journal.jsonl"
     journal.write_bytes(ledger.segment(2))
-    found = check_ledger(journal, covers=heads[1:])
+    found = check_ledger(journal, covers={"a test": heads[1:]}, segment=True)
     assert found.start == heads[1]
     assert found.summary()["entries"] == 2
     refused("does not contain", journal, heads[0])
@@ -100,7 +100,7 @@ def test_lines_across_the_pieces_that_are_read(tmp_path: Path) -> None:
     for number in range(9):
         ledger.append("note", text="x" * (_READ // 4), number=number)
     assert ledger.path.stat().st_size > 2 * _READ
-    found = check_ledger(ledger.path, covers=[entry.head for entry in ledger.entries()])
+    found = check_ledger(ledger.path, covers={"a test": [entry.head for entry in ledger.entries()]})
     assert found.head == ledger.head
     data = bytearray(ledger.path.read_bytes())
     data[_READ + 5] ^= 1
