@@ -299,7 +299,14 @@ def pin_entry(file: Path, trust: Path | None, again: bool, as_json: bool) -> Non
         ) from None
     record = load_user_json(data, str(file))
     path = trust_path(trust, Places.from_environment())
-    if not isinstance(record, dict) or "rotations" not in record:
+    if not isinstance(record, dict) or not ("rotations" in record or {"key_id", "public_key"} <= set(record)):
+        raise EvalkitError(
+            "this is no key entry",
+            where=str(file),
+            expected="what evalkit keys export prints",
+            do="nothing was pinned; check the path, or ask the key's owner for the entry",
+        )
+    if "rotations" not in record:
         key = entry_from_another(record, where=str(file))
         added = [key.key_id] if pin(path, key, again=again) else []
         result = {"key_id": key.key_id, "trust": str(path), "proven_by": None, "added": added}

@@ -68,6 +68,7 @@ def pin(
     import hashlib
 
     from evalkit.sealing import Places, TimestampAuthority, pin_authority, trust_path
+
     anchors = [_der(c) for path in roots for c in _certificates(path)]
     first, *behind = (_der(c) for c in _certificates(leaf))
     try:

@@ -6,7 +6,9 @@ import json
 import os
 import pty
 import select
+import shlex
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -93,7 +95,9 @@ def test_show_is_about_ones_own_keys(mine: str, tmp_path: Path) -> None:
 
 def test_show_without_keys() -> None:
     assert "no signing key" in done("keys", "show").out
-    assert value("keys", "show", "--json") == {"signing": None, "retired": [], "unsealing": None}
+    assert value("keys", "show", "--json") == {
+        "signing": None, "retired": [], "unused": [], "unsealing": None
+    }  # fmt: skip
 
 
 def test_list_says_what_each_key_is_worth(mine: str, tmp_path: Path) -> None:
@@ -274,7 +278,266 @@ def test_rotate_without_a_terminal_makes_nothing(mine: str, monkeypatch: pytest.
     outcome = cli("keys", "rotate")
     assert outcome.code == 2
     assert "no terminal" in outcome.err
+    assert "--no-passphrase" in outcome.err
+    assert "ssh-add" not in outcome.err, "a key that is still to be made is in no agent"
     assert {p: p.read_bytes() for p in places.config.rglob("*") if p.is_file()} == before
+
+
+def test_a_wrong_passphrase_is_said_and_an_abandoned_rotation_leaves_nothing(home_of_its_own: Path) -> None:
+    command = [sys.executable, "-m", "evalkit", "keys"]
+    assert in_a_terminal([*command, "init"], [b"old horse", b"old horse"])[0] == 0
+    places = Places.from_environment()
+    before = {p: p.read_bytes() for p in places.config.rglob("*") if p.is_file()}
+    code, output = in_a_terminal([*command, "rotate"], [b"a", b"b", b"c"])
+    assert code == 2, output
+    assert output.count(b"does not open the key; try again") == 2
+    assert {p: p.read_bytes() for p in places.config.rglob("*") if p.is_file()} == before
+    code, output = in_a_terminal([*command, "rotate"], [b"a", b"old horse", b"new", b"new"])
+    assert code == 0, output
+    shown = value("keys", "show", "--json")
+    assert (len(shown["retired"]), shown["unused"]) == (1, [])
+
+
+def test_one_word_for_keys_that_were_rotated(mine: str) -> None:
+    assert "retired key" in done("keys", "rotate", "--no-passphrase").out
+    shown = done("keys", "show").out
+    assert f"retired key {mine}" in shown
+    assert "rotated key" not in shown
+
+
+def test_a_key_that_was_never_used_is_called_unused(mine: str) -> None:
+    from evalkit.sealing import create_signing_key, key_id
+
+    places = Places.from_environment()
+    left = key_id(create_signing_key(places.next_signing_key))  # as a process that was killed leaves it
+    done("keys", "rotate", "--no-passphrase")
+    shown = value("keys", "show", "--json")
+    assert [k["key_id"] for k in shown["retired"]] == [mine]
+    assert [k["key_id"] for k in shown["unused"]] == [left]
+    assert f"unused key {left}" in done("keys", "show").out
+
+
+# --- init -----------------------------------------------------------------------------------------
+
+
+def kept(folder: Path) -> dict[Path, bytes]:
+    return {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_init_without_a_terminal_names_the_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    import evalkit.sealing.terminal as terminal
+
+    monkeypatch.setattr(terminal.ask_passphrase, "__kwdefaults__", {"terminal": "/nonexistent/tty"})
+    outcome = cli("keys", "init")
+    assert outcome.code == 2
+    assert "--no-passphrase" in outcome.err
+    assert "ssh-add" not in outcome.err
+    assert kept(Places.from_environment().config) == {}
+
+
+def test_init_again_asks_nothing_and_points_to_show_and_rotate(
+    mine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask(*_: object, **__: object) -> bytes:
+        raise AssertionError("asked for a passphrase that serves nothing")
+
+    monkeypatch.setattr("evalkit.sealing.ask_passphrase", ask)
+    before = kept(Places.from_environment().config)
+    outcome = cli("keys", "init", "--role", "custodian")
+    assert outcome.code == 2
+    for words in ("you have a signing key already", "keys show", "keys rotate", "one role"):
+        assert words in outcome.err
+    assert "choose another path" not in outcome.err
+    assert kept(Places.from_environment().config) == before
+
+
+def test_a_lost_signing_key_is_made_anew_and_the_unsealing_key_stays() -> None:
+    done("keys", "init", "--no-passphrase", "--role", "custodian")
+    places = Places.from_environment()
+    first, unsealing = value("keys", "show", "--json")["signing"]["key_id"], places.unsealing_key.read_bytes()
+    places.signing_key.rename(places.config / "elsewhere")
+    said = done("keys", "init", "--no-passphrase", "--role", "custodian").out
+    assert f"{places.unsealing_key}, kept" in said
+    assert places.unsealing_key.read_bytes() == unsealing
+    new = value("keys", "show", "--json")["signing"]["key_id"]
+    assert [k["key_id"] for k in value("keys", "list", "--json")["keys"]] == [first, new]
+    done("keys", "rotate", "--no-passphrase")
+
+
+def test_an_own_key_that_is_not_pinned_has_a_way_out(mine: str, tmp_path: Path) -> None:
+    """A trust file that was lost, or an init of old that stopped half way."""
+    places = Places.from_environment()
+    before = places.signing_key.read_bytes()
+    places.trust.unlink()
+    outcome = cli("keys", "rotate", "--no-passphrase")
+    assert outcome.code == 11
+    assert "evalkit keys init" in outcome.err
+    assert f"{places.signing_key}, kept" in done("keys", "init").out
+    assert places.signing_key.read_bytes() == before
+    assert [k["key_id"] for k in value("keys", "list", "--json")["keys"]] == [mine]
+    planned(tmp_path, "r")
+
+
+def test_a_key_that_is_not_in_the_trust_file_may_not_rotate_and_is_told_how(
+    mine: str, make_signer: Callable[..., Any]
+) -> None:
+    from evalkit.sealing import TrustedKey, pin
+
+    places = Places.from_environment()
+    places.trust.unlink()
+    pin(places.trust, TrustedKey.of(make_signer().public_key))
+    outcome = cli("keys", "rotate", "--no-passphrase")
+    assert outcome.code == 11
+    assert "evalkit keys init pins it" in outcome.err
+    done("keys", "init")
+    done("keys", "rotate", "--no-passphrase")
+
+
+@pytest.mark.parametrize("spoil", ["trust", "unsealing", "signing"])
+def test_init_checks_everything_before_it_makes_anything(spoil: str) -> None:
+    places = Places.from_environment()
+    done("keys", "init", "--no-passphrase")
+    places.trust.unlink()
+    places.signing_key.unlink()
+    path = {"trust": places.trust, "unsealing": places.unsealing_key, "signing": places.signing_key}[spoil]
+    path.write_bytes(b"no such thing")
+    path.chmod(0o600)
+    before = kept(places.config)
+    outcome = cli("keys", "init", "--no-passphrase")
+    assert outcome.code == (11 if spoil == "trust" else 2)
+    assert kept(places.config) == before
+
+
+@pytest.mark.parametrize("step", ["unsealing", "signing", "pin"])
+def test_init_that_was_stopped_is_finished_by_the_next(step: str) -> None:
+    from evalkit.sealing import TrustedKey
+    from evalkit.sealing.first_key import begin
+
+    class Stopped(Exception):
+        pass
+
+    def stop(now: str) -> None:
+        if now == step:
+            raise Stopped
+
+    places = Places.from_environment()
+    with pytest.raises(Stopped):
+        begin(places, places.trust, TrustedKey.of, passphrase=lambda: None, observe=stop)
+    made = kept(places.config)
+    done("keys", "init", "--no-passphrase")
+    assert {p: kept(places.config)[p] for p in made} == made
+    own = value("keys", "show", "--json")["signing"]["key_id"]
+    assert [k["key_id"] for k in value("keys", "list", "--json")["keys"]] == [own]
+    done("keys", "rotate", "--no-passphrase")
+
+
+def test_after_a_theft_the_printed_command_works(mine: str, tmp_path: Path) -> None:
+    done("keys", "revoke", mine, "--reason", "compromised")
+    outcome = cli("keys", "init", "--no-passphrase")
+    assert outcome.code == 2
+    command = outcome.err.split("): ")[1].split(", then")[0]
+    subprocess.run(shlex.split(command), check=True)
+    done("keys", "init", "--no-passphrase")
+    shown = value("keys", "show", "--json")
+    assert shown["signing"]["key_id"] != mine
+    assert [k["key_id"] for k in shown["retired"]] == [mine]
+    planned(tmp_path, "r")
+
+
+def test_interrupted_says_nothing_of_attempts_where_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object, **__: object) -> bytes:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("evalkit.sealing.ask_passphrase", stop)
+    outcome = cli("keys", "init")
+    assert (outcome.code, outcome.err.strip()) == (130, "evalkit: interrupted")
+    monkeypatch.setattr("evalkit.decisions.evaluate", stop)
+    outcome = cli("decisions", "evaluate", "RUN")
+    assert outcome.code == 130
+    assert "stays counted" in outcome.err
+
+
+# --- export and pin -------------------------------------------------------------------------------
+
+
+def test_export_without_a_name_is_ones_own_key(mine: str, tmp_path: Path) -> None:
+    assert json.loads(done("keys", "export").out)["key_id"] == mine
+    run = planned(tmp_path, "r")
+    run_id = json.loads((run / "plan.json").read_bytes())["run_id"]
+    assert json.loads(done("keys", "export", run_id).out)["key_id"] == mine
+    done("keys", "rotate", "--no-passphrase")
+    new = value("keys", "show", "--json")["signing"]["key_id"]
+    assert json.loads(done("keys", "export").out)["rotations"][-1]["payload"]
+    assert done("keys", "export").out == done("keys", "export", new).out
+    # the key that planned the run, not the one of today
+    assert done("keys", "export", run_id).out == done("keys", "export", mine).out
+
+
+def test_export_without_a_key_says_what_to_name(tmp_path: Path, mine: str) -> None:
+    places = Places.from_environment()
+    places.trust.rename(tmp_path / "trust")
+    outcome = cli("keys", "export")
+    assert outcome.code == 11
+    assert "evalkit keys init" in outcome.err
+    (tmp_path / "trust").rename(places.trust)
+    places.signing_key.unlink()
+    outcome = cli("keys", "export")
+    assert outcome.code == 2
+    assert "RUN_ID" in outcome.err
+
+
+def test_export_of_an_own_key_that_is_not_pinned(mine: str, make_signer: Callable[..., Any]) -> None:
+    from evalkit.sealing import TrustedKey, pin
+
+    path = Places.from_environment().trust
+    path.unlink()
+    pin(path, TrustedKey.of(make_signer().public_key))
+    outcome = cli("keys", "export")
+    assert outcome.code == 2
+    assert "evalkit keys init pins it" in outcome.err
+
+
+def test_pinning_again_says_that_nothing_changed(mine: str, tmp_path: Path, her: Verifier) -> None:
+    entry = handed_over(tmp_path, mine)
+    assert f"pinned {mine}" in her("keys", "pin", entry).out
+    again = her("keys", "pin", entry)
+    assert (again.code, again.out.splitlines()[0]) == (0, f"pinned already, nothing changed: {mine}")
+    assert json.loads(her("keys", "pin", entry, "--json").out)["added"] == []
+    done("keys", "rotate", "--no-passphrase")
+    chain = handed_over(tmp_path, mine, "chain.json")
+    assert "nothing changed" not in her("keys", "pin", chain).out
+    assert "nothing changed" in her("keys", "pin", chain).out
+
+
+def test_what_is_no_entry_is_not_the_trust_files_fault(mine: str, tmp_path: Path) -> None:
+    run = planned(tmp_path, "r")
+    outcome = cli("keys", "pin", run / "plan.json")
+    assert outcome.code == 2
+    assert "this is no key entry" in outcome.err
+    record = json.loads(handed_over(tmp_path, mine).read_text())
+    done("keys", "rotate", "--no-passphrase")
+    chain = json.loads(handed_over(tmp_path, mine, "chain.json").read_text())
+    chain["rotations"][0]["signatures"][0]["sig"] = chain["rotations"][0]["signatures"][0]["sig"][::-1]
+    before = Places.from_environment().trust.read_bytes()
+    for bad in (record | {"public_key": "00" * 32}, record | {"custody": "mine"}, chain,
+                chain | {"entry": record | {"roles": [1]}}):  # fmt: skip
+        (tmp_path / "bad.json").write_text(json.dumps(bad))
+        outcome = cli("keys", "pin", tmp_path / "bad.json")
+        assert outcome.code == 11
+        assert "nothing was pinned" in outcome.err
+        assert "trust file" not in outcome.err
+    assert Places.from_environment().trust.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "command", [["keys", "list"], ["keys", "export"], ["timestamps", "list"]], ids=" ".join
+)
+def test_a_newcomer_without_a_trust_file_hears_of_init(command: list[str], tmp_path: Path) -> None:
+    done("keys", "init", "--no-passphrase")
+    Places.from_environment().trust.unlink()
+    outcome = cli(*command)
+    assert outcome.code == 11
+    assert "evalkit keys init" in outcome.err
 
 
 # --- revoke ---------------------------------------------------------------------------------------
@@ -386,15 +649,15 @@ def test_a_stolen_key_is_revoked_and_its_successor_pinned_again(
 
 
 def test_rotate_asks_for_both_passphrases_at_the_terminal(home_of_its_own: Path) -> None:
-    """The new key's, twice, and then the old key's; neither is shown."""
+    """The old key's, and then the new key's twice; neither is shown."""
     command = [sys.executable, "-m", "evalkit", "keys"]
     code, output = in_a_terminal([*command, "init"], [b"old horse", b"old horse"])
     assert code == 0, output
-    code, output = in_a_terminal([*command, "rotate"], [b"new horse", b"new horse", b"old horse"])
+    code, output = in_a_terminal([*command, "rotate"], [b"old horse", b"new horse", b"new horse"])
     assert code == 0, output
     assert b"horse" not in output
     assert [line.split(b": ")[0].split(b" /")[0] for line in output.splitlines()[:3]] == [
-        b"New passphrase", b"Once more", b"Passphrase for"
+        b"Current passphrase for", b"New passphrase", b"Once more"
     ]  # fmt: skip
     shown = value("keys", "show", "--json")
     assert shown["signing"]["encrypted"]
@@ -402,7 +665,7 @@ def test_rotate_asks_for_both_passphrases_at_the_terminal(home_of_its_own: Path)
     # Twice different, or empty: nothing is made.
     places = Places.from_environment()
     before = {p: p.read_bytes() for p in places.config.rglob("*") if p.is_file()}
-    for typed in ([b"a", b"b"], [b""]):
+    for typed in ([b"new horse", b"a", b"b"], [b"new horse", b""]):
         code, output = in_a_terminal([*command, "rotate"], typed)
         assert code == 2
         assert b"not repeated" in output

@@ -11,6 +11,7 @@ from decisions.support import World, cli
 
 from evalkit.errors import Binding, EvalkitError
 from evalkit.offline import no_network
+from evalkit.sealing import Ledger, Places
 
 
 def test_ones_own_ledgers(revealed: World) -> None:
@@ -52,6 +53,118 @@ def test_an_edited_line_is_named(revealed: World) -> None:
     assert done.code == Binding.RUN.exit_code
     assert "seq 2" in done.err
     assert "Traceback" not in done.err
+
+
+def test_every_ledger_is_checked_whatever_is_found_in_another(revealed: World) -> None:
+    good = Ledger(revealed.places.ledgers / f"{'0' * 64}.jsonl")
+    good.append("note")
+    bad = Ledger(revealed.places.ledgers / f"{'1' * 64}.jsonl")
+    bad.append("note")
+    bad.append("note")
+    bad.path.write_bytes(bad.path.read_bytes().replace(b'"note"', b'"nose"', 1))
+    torn = revealed.places.ledgers / f"{'2' * 64}.jsonl"
+    torn.write_bytes(b"[]\n")
+    done = cli("ledger", "verify")
+    assert done.code == Binding.RUN.exit_code
+    assert f"{bad.path}: seq 1" in done.err
+    assert f"{torn}: the first line" in done.err
+    for path in (good.path, revealed.ledger.path):
+        assert f"{path}\n  whole: " in done.out
+    assert "  whole: 1 entry, " in done.out
+    found = json.loads(cli("ledger", "verify", "--json").out)
+    assert found["verified"] is False
+    assert {one["ledger"] for one in found["ledgers"]} == {str(good.path), str(revealed.ledger.path)}
+    assert found["failure"] in found["failures"]
+    assert found["failure"]["binding"] == "run"
+    assert sorted(f["where"].split(":")[0] for f in found["failures"]) == sorted(map(str, (bad.path, torn)))
+
+
+def test_an_own_ledger_begins_at_its_beginning(revealed: World, tmp_path: Path) -> None:
+    path = revealed.ledger.path
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[1:]))
+    done = cli("ledger", "verify")
+    assert done.code == Binding.RUN.exit_code
+    assert f"{path}: seq 0" in done.err
+    assert "what came before it is gone" in done.err
+    copy = tmp_path / "copy.jsonl"
+    copy.write_bytes(path.read_bytes())
+    assert cli("ledger", "verify", copy).code == Binding.RUN.exit_code
+    told = cli("ledger", "verify", copy, "--segment")
+    assert (told.code, "a segment: what came before entry 1 is not in it" in told.out) == (0, True)
+    assert cli("ledger", "verify", "--segment").code == 2
+
+
+def test_a_run_says_how_many_heads_it_signed_and_which_it_misses(revealed: World, tmp_path: Path) -> None:
+    said = cli("ledger", "verify", "--run", revealed.run).out
+    assert f"signed heads of run {revealed.run_id}: 3, all in this ledger" in said
+    assert "signed heads" not in cli("ledger", "verify").out
+    found = json.loads(cli("ledger", "verify", "--run", revealed.run, "--json").out)
+    assert found["ledgers"][0]["signed_heads"] == {revealed.run_id: 3}
+    lines = revealed.ledger.path.read_bytes().splitlines(keepends=True)
+    revealed.ledger.path.write_bytes(b"".join(lines[:-2]))
+    done = cli("ledger", "verify", "--run", revealed.run)
+    assert f"run {revealed.run_id} vouches for" in done.err
+    assert str(revealed.ledger.path) in done.err
+    # a ledger that was taken away as a whole
+    other = Ledger(revealed.places.ledgers / f"{'0' * 64}.jsonl")
+    other.append("note")
+    revealed.ledger.path.rename(tmp_path / "away")
+    done = cli("ledger", "verify", "--run", revealed.run)
+    assert done.code == Binding.RUN.exit_code
+    assert f"run {revealed.run_id} was planned is not here" in done.err
+    assert json.loads(cli("ledger", "verify", "--run", revealed.run, "--json").out)["verified"] is False
+    nowhere = cli("ledger", "verify", "--run", tmp_path / "nowhere", "--json")
+    assert nowhere.code == 2
+    assert str(tmp_path / "nowhere") in json.loads(nowhere.out)["failure"]["where"]
+
+
+@pytest.fixture
+def rotated() -> tuple[Ledger, Ledger]:
+    """The ledgers of a key and of its successor."""
+    keys = []
+    for command in (["init"], ["rotate"]):
+        assert cli("keys", *command, "--no-passphrase").code == 0
+        keys.append(json.loads(cli("keys", "show", "--json").out)["signing"]["key_id"])
+    places = Places.from_environment()
+    Ledger(places.ledger(keys[1])).append("note")
+    assert cli("ledger", "verify").code == 0
+    return Ledger(places.ledger(keys[0])), Ledger(places.ledger(keys[1]))
+
+
+@pytest.mark.parametrize("spoil", ["old cut", "old gone", "old begun anew", "new gone", "new begun anew"])
+def test_a_rotation_holds_both_ledgers(rotated: tuple[Ledger, Ledger], spoil: str) -> None:
+    ledger = rotated[spoil.startswith("new")]
+    name = ledger.path.name
+    if "cut" in spoil:
+        ledger.append("note")
+        assert cli("ledger", "verify").code == 0, "an old key may finish what it began"
+        ledger.path.write_bytes(b"".join(ledger.path.read_bytes().splitlines(keepends=True)[:-2]))
+    else:
+        ledger.path.unlink()
+    if "anew" in spoil:
+        Ledger(ledger.path).append("note")
+    done = cli("ledger", "verify")
+    assert done.code == Binding.RUN.exit_code
+    assert name in done.err
+    assert "Traceback" not in done.err
+
+
+def test_a_broken_ledger_is_not_said_to_be_gone_as_well(rotated: tuple[Ledger, Ledger]) -> None:
+    rotated[0].path.write_bytes(b"[]\n")
+    done = cli("ledger", "verify")
+    assert done.code == Binding.RUN.exit_code
+    assert "is gone" not in done.err
+
+
+def test_an_entry_is_no_ledger(tmp_path: Path) -> None:
+    assert cli("keys", "init", "--no-passphrase").code == 0
+    path = tmp_path / "entry.json"
+    path.write_text(cli("keys", "export").out)
+    done = cli("ledger", "verify", path)
+    assert done.code == Binding.RUN.exit_code
+    assert "this is no ledger" in done.err
+    assert str(path) in done.err
 
 
 @pytest.mark.parametrize("content", [b"", b"x", b"{}\n", b"[]\n", b"\xff\n", b'{"seq":0}\n', b"\n\n"])

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -30,7 +34,7 @@ from tests.sealing.timestamping import (
     token,
 )
 
-from .support import PAIR, World, cli
+from .support import PAIR, ROOT, World, cli
 
 REPLY = {"content-type": "application/timestamp-reply"}
 
@@ -332,26 +336,37 @@ def test_pin_and_list(planned: World, tmp_path: Path) -> None:
     assert load_trust(planned.run, None, planned.places).timestamp_authorities == (
         made.pinned("dfn", policies=("1.2.3",), comment="ours"),
     )
+    (one,) = json.loads(cli("timestamps", "list", "--json").out)["timestamp_authorities"]
+    assert one == {
+        "name": "dfn", "subject": "CN=Test TSA", "leaf_sha256": fingerprint, "policies": ["1.2.3"], "comment": "ours",
+        "valid_from": "2020-01-01T00:00:00Z", "valid_until": "2040-01-01T00:00:00Z",
+    }  # fmt: skip
     # in DER as well
     (tmp_path / "root.der").write_bytes(made.root.der)
     der = cli("timestamps", "pin", "--name", "dfn", "--root", tmp_path / "root.der", "--leaf", tmp_path / "pem" / "leaf.pem",
               "--policy", "1.2.3", "--comment", "ours")  # fmt: skip
     assert der.code == 0, der.err
+    assert "pinned already, nothing changed" in der.out
 
 
 def test_pin_refuses(planned: World, tmp_path: Path, authority: Authority) -> None:
     root, leaf = pem_files(authority, tmp_path / "pem")
     before = planned.places.trust.read_bytes()
     (tmp_path / "no.pem").write_text("no certificate")
+    other, _ = pem_files(make_authority(), tmp_path / "other")
     for arguments, code, words in (
         (("--root", tmp_path / "no.pem", "--leaf", leaf), 2, "cannot read a certificate"),
         (("--root", tmp_path / "absent.pem", "--leaf", leaf), 2, "cannot read a certificate"),
-        (("--root", root, "--leaf", root), 11, "not a certificate for timestamps"),
-        (("--root", root, "--leaf", leaf, "--policy", "x"), 11, "no policy"),
+        (("--root", root, "--leaf", root), 2, "not a certificate for timestamps\n  where: --leaf"),
+        (("--root", other, "--leaf", leaf), 2, "end in a pinned root\n  where: --root, --leaf"),
+        (("--root", leaf, "--leaf", leaf), 2, "where: --root"),
+        (("--root", root, "--leaf", leaf, "--policy", "x"), 2, "no policy\n  where: --policy"),
+        (("--root", root, "--leaf", leaf, "--name", "My TSA"), 2, "names no authority\n  where: --name"),
     ):
         done = cli("timestamps", "pin", "--name", "dfn", *arguments)
         assert (done.code, words in done.err) == (code, True), done.err
         assert "Traceback" not in done.err
+        assert "trust file" not in done.err
     assert planned.places.trust.read_bytes() == before
 
 
@@ -521,17 +536,41 @@ def test_request_here_attach_there(evaluated: World, tmp_path: Path, authority: 
     answer.write_bytes(runner.reply((out / "ex-ante.tsq").read_bytes()))
     attach = ("timestamps", "attach", evaluated.run, answer, "--phase")
     wrong = cli(*attach, "precommit", "--request", out / "precommit.tsq")
-    assert (wrong.code, "other bytes" in wrong.err) == (20, True)
+    assert (wrong.code, "for the phase ex-ante of this run" in wrong.err) == (2, True)
+    assert "--phase ex-ante" in wrong.err
+    assert str(answer) in wrong.err
     wrong = cli(*attach, "ex-ante", "--request", out / "precommit.tsq")
+    assert (wrong.code, "for the phase precommit of this run" in wrong.err) == (2, True)
+    assert str(out / "precommit.tsq") in wrong.err
+    (tmp_path / "strange.tsq").write_bytes(request(b"strange"))
+    wrong = cli(*attach, "ex-ante", "--request", tmp_path / "strange.tsq")
     assert (wrong.code, "request is for other bytes" in wrong.err) == (20, True)
+    (tmp_path / "strange.tsr").write_bytes(runner.reply(request(b"strange")))
+    wrong = cli("timestamps", "attach", evaluated.run, tmp_path / "strange.tsr", "--phase", "ex-ante")
+    assert (wrong.code, "it is for other bytes" in wrong.err) == (20, True)
+    query = cli("timestamps", "attach", evaluated.run, out / "ex-ante.tsq", "--phase", "ex-ante")
+    assert (query.code, "looks like a request" in query.err) == (2, True)
     (tmp_path / "newer.tsq").write_bytes(request((evaluated.run / ENVELOPES["ex-ante"]).read_bytes()))
     wrong = cli(*attach, "ex-ante", "--request", tmp_path / "newer.tsq")
     assert (wrong.code, "another nonce" in wrong.err) == (20, True)
     assert not (evaluated.run / "timestamps").exists()
     right = cli(*attach, "ex-ante", "--request", out / "ex-ante.tsq")
     assert right.code == 0, right.err
+    before = evaluated.listing()
     twice = cli(*attach, "ex-ante")
+    assert (twice.code, "there already, nothing changed" in twice.out) == (0, True)
+    assert evaluated.listing() == before
+    later = tmp_path / "later.tsr"
+    later.write_bytes(runner.reply((out / "ex-ante.tsq").read_bytes()))
+    twice = cli("timestamps", "attach", evaluated.run, later, "--phase", "ex-ante")
     assert (twice.code, "as early" in twice.err) == (2, True)
+    kept = evaluated.run / "timestamps" / "ex-ante.tsr"
+    data = bytearray(kept.read_bytes())
+    data[-1] ^= 1
+    for path in (kept, answer):  # a token that does not verify is no token, wherever it lies
+        path.write_bytes(data)
+    assert cli(*attach, "ex-ante").code == 20
+    kept.write_bytes(later.read_bytes())
     assert cli("verify", evaluated.run).code == 0
 
 
@@ -601,3 +640,28 @@ def test_the_binding_and_its_exit_code_are_documented() -> None:
     assert "20    ``timestamp``" in (errors.__doc__ or "")
     assert "20 timestamp" in (app.epilog or "")
     assert "| 20 | `timestamp` |" in (Path(__file__).parents[2] / "docs" / "exit-codes.md").read_text()
+
+
+@needs_openssl
+def test_the_openssl_example_of_the_document_works_as_it_is_written(evaluated: World, tmp_path: Path) -> None:
+    """The block of docs/formats/timestamps.md, in a folder with a run named RUN; evalkit and openssl in the path."""
+    text = (ROOT / "docs" / "formats" / "timestamps.md").read_text()
+    block = text[text.index("## With openssl") :].split("```sh\n")[1].split("\n```")[0]
+    work, tools = tmp_path / "work", tmp_path / "tools"
+    work.mkdir()
+    tools.mkdir()
+    shutil.copytree(evaluated.run, work / "RUN")
+    (tools / "evalkit").write_text(f'#!/bin/sh\nexec {sys.executable} -m evalkit "$@"\n')
+    (tools / "evalkit").chmod(0o755)
+    path = f"{tools}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["sh", "-euxc", block], cwd=work, env=os.environ | {"PATH": path}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Verification: OK" in done.stdout + done.stderr
+    shown = cli("verify", work / "RUN")
+    assert shown.code == 0, shown.err
+    assert (
+        "proven  the plan's attestation existed at a time that a pinned timestamp authority states"
+        in shown.out
+    )

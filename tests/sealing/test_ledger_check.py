@@ -64,6 +64,16 @@ def test_a_journal_begins_in_the_middle(ledger: Ledger, tmp_path: Path) -> None:
     assert found.summary()["entries"] == 2
     refused("does not contain", journal, heads[0])
     refused("does not contain", journal, Head(2, "sha256:" + "1" * 64))
+    journal.rename(tmp_path / "ledger.jsonl")
+    refused("what came before it is gone", tmp_path / "ledger.jsonl")
+
+
+def test_two_heads_of_one_size_are_both_demanded(ledger: Ledger) -> None:
+    """Two runs, signed on two copies of a ledger: it cannot hold both."""
+    (head,) = [entry.head for entry in ledger.entries()][1:2]
+    other = Head(head.size, "sha256:" + "1" * 64)
+    refused("does not contain", ledger.path, head, other)
+    refused("does not contain", ledger.path, other, head)
 
 
 def test_a_tail_cut_at_the_end_of_a_line_shows_under_a_signed_head_only(ledger: Ledger) -> None:
