@@ -354,11 +354,13 @@ def test_pin_refuses(planned: World, tmp_path: Path, authority: Authority) -> No
     before = planned.places.trust.read_bytes()
     (tmp_path / "no.pem").write_text("no certificate")
     other, _ = pem_files(make_authority(), tmp_path / "other")
+    alone = tmp_path / "alone.pem"
+    alone.write_bytes(authority.leaf.pem)
     for arguments, code, words in (
         (("--root", tmp_path / "no.pem", "--leaf", leaf), 2, "cannot read a certificate"),
         (("--root", tmp_path / "absent.pem", "--leaf", leaf), 2, "cannot read a certificate"),
         (("--root", root, "--leaf", root), 2, "not a certificate for timestamps\n  where: --leaf"),
-        (("--root", other, "--leaf", leaf), 2, "end in a pinned root\n  where: --root, --leaf"),
+        (("--root", other, "--leaf", alone), 2, "end in a pinned root\n  where: --root, --leaf"),
         (("--root", leaf, "--leaf", leaf), 2, "where: --root"),
         (("--root", root, "--leaf", leaf, "--policy", "x"), 2, "no policy\n  where: --policy"),
         (("--root", root, "--leaf", leaf, "--name", "My TSA"), 2, "names no authority\n  where: --name"),
