@@ -162,6 +162,8 @@ def test_stopped_at_any_step_and_run_again(places: Places, step: str) -> None:
     trust = Trust.load(places.trust, [])
     stands = trust.rotation_from(old)
     assert (stands is not None) == (STEPS.index(step) > STEPS.index("pin"))
+    if step in ("create", "sign"):
+        assert [p.name for p in places.signing_key.parent.iterdir()] == ["signing"], "nothing names another"
     if step == "swap-fsync":
         assert own(places) != old
         return  # finished, but for the sync of the folder
