@@ -106,10 +106,10 @@ def precommit(
     if is_bundle(cases):
         bundle = open_bundle(cases, Trust.load(trust_path(trust, places), workspace))
         run_id = _stated(bundle, pair, run_id, selection_rule)
-        refuse_second_plan(run_id, places)
         order = bundle.sealed.pair.order
         refuse_foreign_warnings(accepted_warnings, order, bundle.sealed.pair.pair_id)
         warnings = {c: accept_warnings(bundle.sealed.part_a[c], c, accepted_warnings) for c in order}
+        refuse_second_plan(run_id, places)
     else:
         # here and not above: whoever evaluates from a bundle does not even load what reads Part B
         from evalkit.decisions.preparation import prepare

@@ -284,7 +284,11 @@ def _rivals(run: OpenExAnte) -> list[Line]:
     # by digest; an entry without one is of no plan that could be shown
     count = len({d for d in made if isinstance(d, str)} - {run.evidence.opened.digest})
     return [
-        Line("proven", "the journal shows the plans that this signer made between plan and run", str(count)),
+        Line(
+            "proven",
+            "the journal shows the plans that this signer made between plan and run",
+            counted(count, "other plan"),
+        ),
         Line(
             "not proven",
             "what this signer did before this plan: the entries before it are not in the run",

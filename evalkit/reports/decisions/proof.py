@@ -109,12 +109,16 @@ class ProofView:
                 ]
             else:
                 lines += [
-                    f"evalkit custodian seal CASES --pair {plan.pair.pair_id} --custody {plan.custody} --out BUNDLE"
-                    "  # the custodian",
+                    "# the custodian",
+                    f"evalkit custodian seal CASES --pair {plan.pair.pair_id} \\",
+                    f"    --custody {plan.custody} --out BUNDLE",
+                    "# the evaluator",
                     f"evalkit decisions precommit BUNDLE{model} --out NEW",
                     "evalkit decisions evaluate NEW --write-run",
                     "evalkit custodian request NEW --out REQUEST",
-                    "evalkit custodian open REQUEST --out OPENING  # the custodian",
+                    "# the custodian",
+                    "evalkit custodian open REQUEST --out OPENING",
+                    "# the evaluator",
                     "evalkit decisions reveal NEW --opening OPENING --write-calibration",
                 ]
         text = "\n".join(lines)
