@@ -15,8 +15,7 @@ from pathlib import Path
 from evalkit.decisions.verification import verify_run
 from evalkit.errors import EvalkitError
 from evalkit.reports.execution import execute
-from evalkit.reports.export import export_html
-from evalkit.reports.folders import NOTEBOOK, REPORT
+from evalkit.reports.folders import REPORT
 
 PLAN = "plan.json"
 #: format of the plan -> the notebook that reports such a run
@@ -59,9 +58,8 @@ def report_sealed_run(run_dir: Path, *, out: Path | None = None, trust: Path | N
         )
     parameters = {"runs": [str(run_dir)], "trust": str(trust) if trust else None}
     folder = Path(tempfile.mkdtemp(prefix="evalkit-"))  # kept where the notebook fails: the message names it
-    done = execute(notebook, parameters, out=folder, key="report", progress=False)
-    # the executed notebook goes away, so the page names the one that comes with evalkit
-    page = export_html(done.directory / NOTEBOOK, folder / REPORT, shipped=notebook).read_bytes()
+    done = execute(notebook, parameters, out=folder, key="report", progress=False, kept=False)
+    page = done.report.read_bytes()
     shutil.rmtree(folder)
     # beside the run, not in it: what a crash leaves must not look like tampering; and under a name that
     # nobody could have planted
