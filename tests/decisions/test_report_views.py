@@ -201,10 +201,16 @@ def test_the_proof_of_several_runs_names_the_run_of_each_particular(revealed: Wo
     assert opened.endswith(f"; {PAIRS[0]}")
 
 
-def test_particulars_are_text() -> None:
-    """A superseding plan's reason is written by somebody: it stays text."""
-    from evalkit.reports.decisions.proof import _with_codes
+def test_particulars_are_text(revealed: World) -> None:
+    """A superseding plan's reason is written by somebody: it stays text, and shows what it hides."""
+    from dataclasses import replace
 
+    from evalkit.decisions.claims import Line
+    from evalkit.reports.decisions.proof import ProofView, _with_codes
+
+    run = replace(load(revealed).runs[0], lines=(Line("policy", "said", "a\u202eb <script>"),))
+    page = ProofView((run,), (revealed.run,)).table()._repr_html_()
+    assert "a\\u202eb &lt;script&gt;" in page
     digest = "sha256:" + "a" * 64
     markup = _with_codes(f"<b>x</b> {digest}.")
     assert markup.startswith("&lt;b&gt;x&lt;/b&gt; <code")

@@ -14,6 +14,7 @@ from evalkit.decisions.claims import Status, Topic
 from evalkit.decisions.verification import VerificationReport
 from evalkit.reports.decisions.cases import ex_ante_of
 from evalkit.reports.tables import Column, Html, Kind, Table, badge
+from evalkit.visible import visible
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class ProofView:
                 for line in run.lines:
                     if (line.status, line.topic) == (status, topic):
                         pair = run.evidence.opened.plan.pair.pair_id
-                        found.setdefault(line.text, []).append((pair, line.detail))
+                        found.setdefault(line.text, []).append((pair, visible(line.detail)))
             rows += [[badge(status, kind), self._claim(text, held)] for text, held in found.items()]
         return Table(
             [Column("Status", heading=False), Column("Claim", heading=True)],
