@@ -11,6 +11,8 @@ from evalkit.cli.options import json_option, print_json, run_argument, trust_opt
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 _FILE = click.Path(path_type=Path, dir_okay=False)
+#: of a bundle or a run with a custodian
+NOT_BLIND = "not blind: these cases come with evalkit, and everybody has the outcomes"
 
 
 @click.group()
@@ -47,6 +49,7 @@ def seal(
     """
     from evalkit.decisions.custody.sealing import seal_bundle
     from evalkit.decisions.session import shipped_cases
+    from evalkit.decisions.shipped import shipped_among
 
     bundle = seal_bundle(
         shipped_cases() if str(cases) == "shipped" else cases,
@@ -70,8 +73,8 @@ def seal(
         return
     click.echo(f"sealed for run {bundle.run_id} in {out}, custody {bundle.custody}")
     click.echo(f"custodian {bundle.custodian_key_id}")
-    if str(cases) == "shipped":
-        click.echo("not blind: these cases come with evalkit, and the evaluator has them too")
+    if shipped_among(bundle.cases):
+        click.echo(NOT_BLIND)
     click.echo(
         f"hand over {out} and nothing else; the evaluator: evalkit decisions precommit {_quoted(out)} --out RUN"
     )
@@ -124,7 +127,12 @@ def open_(request: Path, out: Path, trust: Path | None, as_json: bool) -> None:
             }
         )
         return
-    click.echo(f"run {made.run_id} verified and released {made.released_at}; opening in {out}")
+    if made.again:
+        click.echo(
+            f"run {made.run_id} verified; released before, {made.released_at}: the same bytes in {out}"
+        )
+    else:
+        click.echo(f"run {made.run_id} verified and released {made.released_at}; opening in {out}")
     click.echo("it holds the outcomes in the clear: hand it to the evaluator and to nobody else")
     click.echo(f"the evaluator: evalkit decisions reveal RUN --opening {_quoted(out)} --write-calibration")
 

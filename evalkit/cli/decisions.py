@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from evalkit.cli.custodian import NOT_BLIND
 from evalkit.cli.options import json_option, print_json, run_argument, trust_option
 from evalkit.cli.timestamps import prepare, stamp_phase, tsa_option
 from evalkit.errors import Blocked, EvalkitError
@@ -105,6 +106,7 @@ def precommit(
     from evalkit import decisions as protocol
     from evalkit.decisions.layout import EX_ANTE
     from evalkit.decisions.session import shipped_cases
+    from evalkit.decisions.shipped import shipped_among
 
     prepare(tsa, out, trust)
     plan = protocol.precommit(
@@ -157,6 +159,10 @@ def precommit(
             click.echo(
                 "custody self: keys made for this run by this user; not blind (evalkit keys init makes yours)"
             )
+        else:
+            click.echo("custody self: your own key opens the outcomes; not blind")
+        if plan.custodian is not None and shipped_among(plan.cases):
+            click.echo(NOT_BLIND)
         click.echo(
             f"next: evalkit decisions evaluate {shlex.quote(str(out))} --write-run   (writes {EX_ANTE}/)"
         )
@@ -219,7 +225,7 @@ def evaluate(
             run,
             "ex-ante",
             trust,
-            lambda timestamp: _evaluated(summary | timestamp, as_json),
+            lambda timestamp: _evaluated(run, result.document, summary | timestamp, as_json),
             as_json=as_json,
         )
     except EvalkitError as error:
@@ -241,17 +247,32 @@ def evaluate(
             ),
             where=f"{run}/ex-ante/run.json" if write_run else "the answers of this attempt",
             expected="no blocker in either case",
-            do="evalkit report RUN shows all findings; reveal refuses this run",
+            do=f"evalkit report {shlex.quote(str(run))} shows all findings; reveal refuses this run"
+            + _other_bundle(result.document)
+            if write_run
+            else "nothing was written, and this attempt is counted; --write-run signs what the next one gives",
         )  # fmt: skip
     if missing is not None:
         raise missing
 
 
-def _evaluated(summary: dict[str, Any], as_json: bool) -> None:
+def _other_bundle(document: dict[str, Any]) -> str:
+    return "" if document["precommit"]["custodian"] is None else ", and another one needs another bundle"
+
+
+def _evaluated(run: Path, document: dict[str, Any], summary: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(summary)
-    else:
-        _print_evaluation(summary)
+        return
+    _print_evaluation(summary)
+    here = shlex.quote(str(run))
+    if not summary["written"]:
+        if summary["attempts"] < document["precommit"]["attempt_cap"]:
+            click.echo(f"next: evalkit decisions evaluate {here} --write-run   (another attempt)")
+    elif summary["eligible"] and document["precommit"]["custodian"] is not None:
+        click.echo(f"next: evalkit custodian request {here} --out REQUEST   (for the custodian)")
+    elif summary["eligible"]:
+        click.echo(f"next: evalkit decisions reveal {here} --write-calibration   (opens the outcomes)")
 
 
 def _print_evaluation(summary: dict[str, Any]) -> None:
@@ -299,11 +320,16 @@ def reveal(
     )
     summary = result.summary()
     stamp_phase(
-        tsa, run, "reveal", trust, lambda timestamp: _revealed(summary | timestamp, as_json), as_json=as_json
+        tsa,
+        run,
+        "reveal",
+        trust,
+        lambda timestamp: _revealed(run, opening, summary | timestamp, as_json),
+        as_json=as_json,
     )
 
 
-def _revealed(summary: dict[str, Any], as_json: bool) -> None:
+def _revealed(run: Path, opening: Path | None, summary: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(summary)
         return
@@ -318,6 +344,12 @@ def _revealed(summary: dict[str, Any], as_json: bool) -> None:
     for name in ("brier", "log"):
         click.echo(f"  {name}: {summary['conventions'][name]}")
     click.echo(f"written: {summary['written'] or 'nothing but the ledger (--write-calibration writes it)'}")
+    here = shlex.quote(str(run))
+    if summary["written"]:
+        click.echo(f"next: evalkit verify {here}; evalkit report {here}")
+    else:
+        given = f" --opening {shlex.quote(str(opening))}" if opening else ""
+        click.echo(f"next: evalkit decisions reveal {here}{given} --write-calibration")
 
 
 @decisions.command()

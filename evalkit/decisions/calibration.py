@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from evalkit.decisions.chain import (
     OpenExAnte,
+    OpenPlan,
     load_trust,
     open_evidence,
     open_ex_ante,
@@ -30,8 +31,7 @@ from evalkit.decisions.evaluation import has_signer, signer_of
 from evalkit.decisions.layout import EX_ANTE, JOURNAL, REVEAL, REVEAL_FILE, read_bound
 from evalkit.decisions.moments import instant, stamp
 from evalkit.decisions.openings import Opened, interpret, published, sealed_packets
-from evalkit.decisions.plan import Precommit
-from evalkit.decisions.releasable import refuse_blocked
+from evalkit.decisions.releasable import not_evaluated, refuse_blocked
 from evalkit.decisions.reveal_document import document_of, predicate_of
 from evalkit.decisions.run_keys import discard_ephemeral
 from evalkit.decisions.settling import settle
@@ -121,7 +121,7 @@ def reveal(
     run_dir = run_directory(Path(run_dir))
     opened = open_plan(run_dir, load_trust(run_dir, trust, places))
     plan = opened.plan
-    _check_way(plan, opening)
+    _check_way(opened, opening)
     if (run_dir / REVEAL).is_dir() and not has_signer(plan, places):
         raise _revealed_already(run_dir)
     with signer_of(plan, places, run_dir) as signer:
@@ -187,8 +187,12 @@ def _revealed_already(run_dir: Path) -> Blocked:
     )
 
 
-def _check_way(plan: Precommit, opening: Path | None) -> None:
-    """A run with a custodian is revealed by her opening, and a run without one by its own key."""
+def _check_way(opened: OpenPlan, opening: Path | None) -> None:
+    """A run with a custodian is revealed by her opening, and a run without one by its own key.
+
+    Where she would not release the outcomes anyway, that is said before she is asked.
+    """
+    plan = opened.plan
     if plan.custodian is None and opening is not None:
         raise EvalkitError(
             "this run has no custodian: its custody is self",
@@ -197,6 +201,9 @@ def _check_way(plan: Precommit, opening: Path | None) -> None:
             do="leave --opening out",
         )
     if plan.custodian is not None and opening is None:
+        if not (opened.run_dir / EX_ANTE).exists():
+            raise not_evaluated(str(opened.run_dir))
+        refuse_blocked(open_ex_ante(open_evidence(opened)))
         raise EvalkitError(
             f"the custodian of this run keeps the key to its outcomes (custody {plan.custody})",
             where=f"custodian {plan.custodian.key_id}",

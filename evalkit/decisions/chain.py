@@ -21,12 +21,13 @@ from typing import Any
 
 from evalkit.decisions.case import PART_A_FILES, PartA, Verification, part_a, verify_part_a
 from evalkit.decisions.configuration import REPLAY_FILE, Model
-from evalkit.decisions.custody.bundle import check_custodian
+from evalkit.decisions.custody.bundle import check_custodian, is_bundle
 from evalkit.decisions.journal import attempts_begun, attested_journal, check_committed, check_signed_at
 from evalkit.decisions.layout import (
     EX_ANTE,
     EX_ANTE_FILE,
     INSTRUCTIONS,
+    JOURNAL,
     read_bound,
     sealed_file,
 )
@@ -129,7 +130,27 @@ def run_directory(run_dir: Path) -> Path:
             expected="a folder made by `evalkit decisions precommit`",
             do="check the path",
         )
+    _refuse_other_folder(path)
     return path
+
+
+def _refuse_other_folder(path: Path) -> None:
+    """A run that lost its plan still has the plan's attestation or the journal; what has none of these is no run."""
+    if any(os.path.lexists(path / name) for name in (PLAN, PLAN_ATTESTATION, JOURNAL)):
+        return
+    if is_bundle(path):
+        raise EvalkitError(
+            "this is a custodian's bundle, not a run",
+            where=str(path),
+            expected="a folder made by `evalkit decisions precommit`",
+            do="make a run of it: evalkit decisions precommit BUNDLE --out RUN",
+        )
+    raise EvalkitError(
+        "this is no run folder",
+        where=str(path),
+        expected=f"a folder made by `evalkit decisions precommit`, with {PLAN} in it",
+        do="name the run's own folder",
+    )
 
 
 def load_trust(run_dir: Path, trust: Path | None, places: Places | None) -> Trust:

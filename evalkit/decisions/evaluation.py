@@ -29,6 +29,7 @@ from evalkit.decisions.layout import EX_ANTE, EX_ANTE_FILE
 from evalkit.decisions.moments import stamp
 from evalkit.decisions.packet import dump
 from evalkit.decisions.plan import Precommit
+from evalkit.decisions.releasable import another_run
 from evalkit.decisions.rubric import score_response
 from evalkit.decisions.run_document import check_scorer, predicate_of, response_section
 from evalkit.decisions.settling import settle
@@ -141,7 +142,7 @@ def evaluate(
             f"this plan seals the model {opened.model.label}, not {model.label}",
             where="--model or --replay",
             expected="the sealed model, or no option at all",
-            do="make another precommit for another model",
+            do=f"for another model, {another_run(plan)}",
         )
     evidence = open_evidence(opened)
     check_scorer(plan)
@@ -282,8 +283,8 @@ def _check_attempts_left(plan: Precommit, ledger: Ledger) -> None:
         raise Blocked(
             "this plan has its ex-ante run already",
             where=f"RUN/{EX_ANTE}",
-            expected="one attested run a plan",
-            do="reveal it, or make another precommit",
+            expected="one attested run per plan",
+            do=f"reveal it, or {another_run(plan)}",
         )
     if len(attempts) >= plan.attempt_cap:
         raise _no_attempts_left(plan)
@@ -291,10 +292,12 @@ def _check_attempts_left(plan: Precommit, ledger: Ledger) -> None:
 
 def _no_attempts_left(plan: Precommit) -> Blocked:
     return Blocked(
-        f"all {plan.attempt_cap} attempts of this plan are used",
+        "the only attempt of this plan is used"
+        if plan.attempt_cap == 1
+        else f"all {plan.attempt_cap} attempts of this plan are used",
         where="ledger",
         expected="fewer attempts than the plan's cap",
-        do="make another precommit: this one stays in the ledger",
+        do=f"{another_run(plan)}; this plan stays in the ledger",
     )
 
 

@@ -12,20 +12,29 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter, ValidationError
 
 import evalkit
 from evalkit.decisions.case import accept_warnings, refuse_foreign_warnings
 from evalkit.decisions.configuration import REPLAY_FILE, Model, configure
-from evalkit.decisions.custody.bundle import BUNDLE, OpenBundle, check_custodian, is_bundle, open_bundle
+from evalkit.decisions.custody.bundle import (
+    BUNDLE,
+    OpenBundle,
+    check_custodian,
+    is_bundle,
+    open_bundle,
+    refuse_one_key,
+)
 from evalkit.decisions.layout import JOURNAL, check_parent
 from evalkit.decisions.moments import stamp
+from evalkit.decisions.own_ledgers import refuse_second_plan
 from evalkit.decisions.packet import CONTAMINATION, DecimalText
 from evalkit.decisions.plan import PLAN, PLAN_ATTESTATION, PlannedCase, Precommit, predicate_of_plan
 from evalkit.decisions.prompt import Instructions
 from evalkit.decisions.rubric import scorer_digest
-from evalkit.decisions.run_keys import keys_for_run
+from evalkit.decisions.run_keys import RunKeys, keys_for_run, require_role
 from evalkit.decisions.sealed_pair import LedgerHead, refuse_existing, write_tree
 from evalkit.decisions.sealed_pair import new_run_id as new_run_id
 from evalkit.decisions.supersession import record_superseded, supersede
@@ -42,7 +51,12 @@ from evalkit.sealing import (
     trust_path,
     verify,
 )
+from evalkit.sealing.keys import key_id as id_of
+from evalkit.sealing.keys import public_part
 from evalkit.sealing.places import check_run_id
+
+if TYPE_CHECKING:
+    from evalkit.sealing import AgentSigner, HelperSigner
 
 
 def precommit(
@@ -71,7 +85,8 @@ def precommit(
     ``supersedes`` is the folder of a run whose plan gives way to this one, for the stated ``reason``.
 
     Raises `EvalkitError` (a pair or case that does not hold), `Blocked` (evidence that does not
-    verify), `BindingError` (trust or keys refused; a bundle that is not as it was sealed).
+    verify; a bundle whose run this account planned before), `BindingError` (trust or keys refused; a bundle
+    that is not as it was sealed).
     """
     cases, out = Path(cases), Path(out)
     places = places or Places.from_environment()
@@ -94,6 +109,7 @@ def precommit(
         order = bundle.sealed.pair.order
         refuse_foreign_warnings(accepted_warnings, order, bundle.sealed.pair.pair_id)
         warnings = {c: accept_warnings(bundle.sealed.part_a[c], c, accepted_warnings) for c in order}
+        refuse_second_plan(run_id, places)
     else:
         # here and not above: whoever evaluates from a bundle does not even load what reads Part B
         from evalkit.decisions.preparation import prepare
@@ -103,11 +119,9 @@ def precommit(
         warnings = prepared.warnings
     instructions = Instructions.shipped()
 
-    from evalkit.sealing import resolve_signer
-
     with (
         keys_for_run(places, run_id, workspace, trust, out, sealing=bundle is None) as keys,
-        resolve_signer(places, key_path=keys.signing_path, workspace=workspace) as signer,
+        _signer(keys, bundle, trust, places=places, workspace=workspace, run_id=run_id, at=clock()) as signer,
     ):
         loaded_trust = Trust.load(trust_path(trust, places), workspace)
         ledger = Ledger(places.ledger(signer.key_id), clock=clock)
@@ -179,6 +193,27 @@ def precommit(
         commit_directory(out, write_tree(files))
         record_superseded(gives_way, run_id, ledger, places)
     return plan
+
+
+def _signer(
+    keys: RunKeys,
+    bundle: OpenBundle | None,
+    trust: Path | None,
+    *,
+    places: Places,
+    workspace: list[Path],
+    run_id: str,
+    at: datetime,
+) -> HelperSigner | AgentSigner:
+    """The signer of the plan, once it is known that its key may sign it and is not the custodian's own."""
+    from evalkit.sealing import resolve_signer
+
+    key_id = id_of(public_part(keys.signing_path or places.signing_key, workspace=workspace)[0])
+    if bundle is not None:
+        refuse_one_key(bundle.custodian.key_id, key_id, bundle.bundle.custody)
+    loaded = Trust.load(trust_path(trust, places), workspace)
+    require_role(key_id, "decisions/precommit", "evaluator", trust=loaded, run_id=run_id, at=at)
+    return resolve_signer(places, key_path=keys.signing_path, workspace=workspace)
 
 
 def _named(pair: str | None) -> str:

@@ -7,6 +7,7 @@ before granting one.
 from __future__ import annotations
 
 from evalkit.decisions.chain import OpenExAnte
+from evalkit.decisions.plan import Precommit
 from evalkit.errors import Blocked, EvalkitError
 
 
@@ -19,19 +20,31 @@ def refuse_blocked(run: OpenExAnte) -> None:
             f"the decision record is blocked ({named})",
             where="ex-ante/run.json",
             expected="no blocker in either case",
-            do="make another precommit; no total outweighs a blocker, and nothing sealed was opened",
+            do=f"{another_run(run.evidence.opened.plan)}; no total outweighs a blocker, and nothing sealed was"
+            " opened",
         )
+
+
+def another_run(plan: Precommit) -> str:
+    """How to go on after a plan of which nothing more can come."""
+    if plan.custodian is None:
+        return "make another precommit"
+    return "ask the custodian for another bundle and make another run of it: a bundle serves one run"
+
+
+def not_evaluated(where: str) -> Blocked:
+    return Blocked(
+        "the run is not evaluated yet",
+        where=where,
+        expected="a signed ex-ante run",
+        do="evalkit decisions evaluate RUN --write-run",
+    )
 
 
 def require_releasable(run: OpenExAnte | None, phase: str, where: str) -> OpenExAnte:
     """The verified ex-ante run, if outcomes may be released for it at all."""
     if run is None:
-        raise Blocked(
-            "the run is not evaluated yet",
-            where=where,
-            expected="a signed ex-ante run",
-            do="evalkit decisions evaluate RUN --write-run",
-        )
+        raise not_evaluated(where)
     if run.evidence.opened.plan.custodian is None:
         raise EvalkitError(
             "this run has no custodian: its custody is self",

@@ -12,9 +12,11 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
-from evalkit.sealing import PREDICATES, Places, trust_path
+from evalkit.errors import Binding, BindingError
+from evalkit.sealing import PREDICATES, Places, Trust, trust_path
 
 SIGNED_PHASES = ("decisions/precommit", "decisions/ex-ante", "decisions/reveal")
 
@@ -84,6 +86,30 @@ def keys_for_run(
                 undo.pop_all()
             raise
         undo.pop_all()
+
+
+def require_role(key_id: str, phase: str, role: str, *, trust: Trust, run_id: str, at: datetime) -> None:
+    """Refuse, before a passphrase is asked for and anything is signed, a key that may not sign ``phase``.
+
+    ``role`` is what `evalkit keys init` calls it.  Raises `BindingError` ``authority``.
+    """
+    predicate_type = PREDICATES[phase]
+    key = trust.key(key_id)
+    objection = "it is not pinned" if key is None else trust.objection(key, predicate_type, run_id, at)
+    if not objection:
+        return
+    what, do = f"your key cannot sign as {role}: {objection}", "see evalkit keys list"
+    if key is not None and predicate_type not in key.predicate_types:
+        made = f"made for the role {key.roles[0]}" if key.roles else "pinned for something else"
+        what = f"your key is {made}; this step needs the key of a {role}"
+        do = f"run this in the {role}'s account; a {role} without keys makes them there: evalkit keys init --role {role}"
+    raise BindingError(
+        Binding.AUTHORITY,
+        what,
+        where=key_id,
+        expected=f"a key that {trust.path} pins for {predicate_type}",
+        do=f"{do}; nothing was signed",
+    )
 
 
 def discard_ephemeral(places: Places, run_id: str) -> None:

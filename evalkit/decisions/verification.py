@@ -24,7 +24,8 @@ from evalkit.decisions.chain import (
     open_plan,
     run_directory,
 )
-from evalkit.decisions.claims import Line, Status
+from evalkit.decisions.claims import Line, Status, counted
+from evalkit.decisions.custody.bundle import check_custodian
 from evalkit.decisions.custody.claims import custody_limits, plan_claims, release_claims
 from evalkit.decisions.custody.opening import Release, check_release, check_revealed_after
 from evalkit.decisions.journal import (
@@ -208,14 +209,14 @@ def _plan_lines(opened: OpenPlan) -> list[Line]:
             " the accepted warnings; nothing in it is dated after the cutoff",
             ", ".join(plan.pair.order),
         ),
-        *plan_claims(plan),
+        *plan_claims(plan, check_custodian(plan, opened.trust)),
         Line("policy", f"verification mode {plan.verification_mode}: no artifact bytes were replayed"),
         Line("policy", f"label {plan.contamination}"),
         Line(
             "policy",
             f"a realized scenario counts as not ruled out from probability {plan.nontrivial_probability}",
         ),
-        Line("policy", f"at most {plan.attempt_cap} attempts"),
+        Line("policy", f"at most {counted(plan.attempt_cap, 'attempt')}"),
     ]
 
 
@@ -283,11 +284,15 @@ def _rivals(run: OpenExAnte) -> list[Line]:
     # by digest; an entry without one is of no plan that could be shown
     count = len({d for d in made if isinstance(d, str)} - {run.evidence.opened.digest})
     return [
-        Line("proven", "the journal shows the plans that this signer made between plan and run", str(count)),
+        Line(
+            "proven",
+            "the journal shows the plans that this signer made between plan and run",
+            counted(count, "other plan"),
+        ),
         Line(
             "not proven",
             "what this signer did before this plan: the entries before it are not in the run",
-            f"{plan.ledger_head.size} entries",
+            counted(plan.ledger_head.size, "entry"),
         ),
     ]
 

@@ -96,6 +96,7 @@ def execute(
     environ: Mapping[str, str] | None = None,
     data: Mapping[str, str] | None = None,
     workdir: Path | str | None = None,
+    kept: bool = True,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> Execution:
     """Run a notebook into ``out/<notebook>/<key>/`` and return what came of it.
@@ -107,6 +108,7 @@ def execute(
     data: name to digest of the inputs that the notebook reads; part of the derived key and of run.json.
     workdir: the kernel's working directory, by default this process's, so that relative paths mean what
         the caller meant.
+    kept: the run folder stays, so that the report may name the executed notebook in it.
 
     Raises `CellError` for a cell that failed, `KernelLost` for a timeout or a dead kernel, `EvalkitError`
     for parameters, a missing kernel or an existing folder.
@@ -146,7 +148,7 @@ def execute(
         try:
             _run(source, executed, values, timeout, progress, environ or {}, Path(workdir or Path.cwd()))
             record["seconds"] = round(time.monotonic() - started, 3)
-            _publishable(folder, executed, record, title)
+            _publishable(folder, executed, record, title, shipped=None if kept else source.stem)
         except (_CellFailed, _Lost) as failure:
             record |= {
                 "status": "failed",
@@ -272,14 +274,18 @@ def _distrust(executed: Path) -> None:
 
 
 def _publishable(
-    folder: folders.RunFolder, executed: Path, record: dict[str, Any], title: str | None
+    folder: folders.RunFolder,
+    executed: Path,
+    record: dict[str, Any],
+    title: str | None,
+    shipped: str | None,
 ) -> None:
     """Write what a completed run consists of; ``run.json`` last."""
     (folder.partial / kernel.LOG).unlink(missing_ok=True)  # noise of a shutdown, after all went well
     _portable(executed)
     emission = read_emission(executed)
     folders.write_json(folder.partial / folders.RESULTS, emission.results if emission else {})
-    export_html(executed, folder.partial / folders.REPORT, title=title)
+    export_html(executed, folder.partial / folders.REPORT, title=title, shipped=shipped)
     record["emitted"] = emission is not None
     record["files"] = {
         name: folders.digest((folder.partial / name).read_bytes())

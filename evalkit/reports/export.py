@@ -29,10 +29,13 @@ _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-sta
 _PDF_TIMEOUT = 120
 
 
-def export_html(nb_path: Path | str, out_path: Path | str, *, title: str | None = None) -> Path:
+def export_html(
+    nb_path: Path | str, out_path: Path | str, *, title: str | None = None, shipped: str | None = None
+) -> Path:
     """Write the report of an executed notebook.
 
     title: of the page; by default the notebook's first heading, or its file name.
+    shipped: the name of the notebook as it comes with evalkit, where the executed one is not kept.
     Raises `EvalkitError` where the notebook cannot be read.
     """
     import nbformat
@@ -50,7 +53,7 @@ def export_html(nb_path: Path | str, out_path: Path | str, *, title: str | None 
             where=str(path),
             expected="an executed Jupyter notebook",
         ) from None
-    page = render(notebook, name=path.name, folder=path.parent, title=title)
+    page = render(notebook, name=shipped or path.name, folder=path.parent, title=title, kept=shipped is None)
     out.parent.mkdir(parents=True, exist_ok=True)
     temporary = out.with_name(f".{out.name}.new")
     temporary.write_text(page, encoding="utf-8")
@@ -58,14 +61,16 @@ def export_html(nb_path: Path | str, out_path: Path | str, *, title: str | None 
     return out
 
 
-def render(notebook: Any, *, name: str, folder: Path, title: str | None) -> str:
-    """The page of a notebook node."""
+def render(notebook: Any, *, name: str, folder: Path, title: str | None, kept: bool = True) -> str:
+    """The page of a notebook node; ``kept``: a reader finds the executed notebook ``name`` beside the page."""
     from evalkit.reports.exporter import ReportExporter
 
     exporter = ReportExporter(folder=folder)
     page, _ = exporter.from_notebook_node(
         notebook,
-        resources={"evalkit": {"title": title, "name": name, "provenance": _provenance(notebook)}},
+        resources={
+            "evalkit": {"title": title, "name": name, "kept": kept, "provenance": _provenance(notebook)}
+        },
     )
     # Trailing blanks and runs of empty lines come from the template's logic.
     page = re.sub(r"[ \t]+\n", "\n", page)
@@ -180,6 +185,7 @@ def report_for(path: Path | str, *, out: Path | str | None = None, title: str | 
         raise EvalkitError(
             f"there is nothing to report on in {path}",
             where=str(path),
-            expected=f"an executed .ipynb or a folder with {NOTEBOOK}",
+            expected=f"a sealed run, an executed .ipynb, or the folder of a notebook's run, with {NOTEBOOK} in it",
+            do="check the path; evalkit decisions precommit makes a sealed run, evalkit notebooks run the other",
         )
     return export_html(notebook, Path(out) if out else default, title=title)

@@ -58,7 +58,7 @@ def report_sealed_run(run_dir: Path, *, out: Path | None = None, trust: Path | N
         )
     parameters = {"runs": [str(run_dir)], "trust": str(trust) if trust else None}
     folder = Path(tempfile.mkdtemp(prefix="evalkit-"))  # kept where the notebook fails: the message names it
-    done = execute(notebook, parameters, out=folder, key="report", progress=False)
+    done = execute(notebook, parameters, out=folder, key="report", progress=False, kept=False)
     page = done.report.read_bytes()
     shutil.rmtree(folder)
     # beside the run, not in it: what a crash leaves must not look like tampering; and under a name that

@@ -40,6 +40,12 @@ def test_report_is_self_contained_and_fits(report: Path, chromium: Any, width: i
                   "range 0-2", "95% interval", "not proven", "How to reproduce"):  # fmt: skip
         assert words.lower() in text.lower(), words
     assert page.query_selector_all("pre.code, .input_area, script") == []
+    # nothing repeated for one run, and no name of a file that nobody has
+    assert "1 of 1 run" not in text.replace("\u00a0", " ")
+    assert "attempt 1 of 1" in text
+    assert "Custody: who kept the outcomes" in text
+    assert "report-decisions" in page.inner_text("footer")
+    assert "run.ipynb" not in page.inner_text("footer")
     if os.environ.get("EVALKIT_SCREENSHOTS"):
         folder = Path(os.environ["EVALKIT_SCREENSHOTS"])
         page.screenshot(path=folder / f"decisions-{width}-{scheme}.png", full_page=True)

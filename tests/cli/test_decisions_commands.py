@@ -26,12 +26,20 @@ def keys_in(value: Any) -> set[str]:
 def test_the_whole_flow(tmp_path: Path) -> None:
     run = tmp_path / "run"
     assert cli("decisions", "precommit", CASES, "--pair", PAIR, "--out", run).code == 0
+    done = cli("decisions", "evaluate", run)
+    assert done.code == 0
+    assert f"next: evalkit decisions evaluate {run} --write-run" in done.out
     done = cli("decisions", "evaluate", run, "--write-run")
     assert done.code == 0
     assert "a person must review" in done.out
+    assert f"next: evalkit decisions reveal {run} --write-calibration" in done.out
+    done = cli("decisions", "reveal", run)
+    assert done.code == 0
+    assert f"next: evalkit decisions reveal {run} --write-calibration" in done.out
     done = cli("decisions", "reveal", run, "--write-calibration")
     assert done.code == 0
     assert "range 0-2" in done.out, "the convention stands beside the figure"
+    assert f"next: evalkit verify {run}; evalkit report {run}" in done.out
     done = cli("verify", run)
     assert done.code == 0
     assert "phase post_reveal_calibration" in done.out
@@ -74,6 +82,7 @@ def test_blocked_evaluation_exits_5_and_keeps_the_run(
     done = cli("decisions", "evaluate", world.run, "--write-run")
     assert done.code == 5
     assert "REQUIRED_DECISION_RECORD_INCOMPLETE" in done.err
+    assert "next:" not in done.out
     assert (world.run / "ex-ante" / "run.json").exists()
     assert cli("verify", world.run).code == 0
     assert cli("decisions", "reveal", world.run, "--write-calibration").code == 5
@@ -237,14 +246,31 @@ def test_keys_of_ones_own(tmp_path: Path) -> None:
     shown = cli("keys", "show").out
     assert "without passphrase" in shown
     run = tmp_path / "r"
-    assert (
-        "custody self: keys made for this run"
-        not in cli("decisions", "precommit", CASES, "--pair", PAIR, "--out", run).out
-    )
+    said = cli("decisions", "precommit", CASES, "--pair", PAIR, "--out", run).out
+    assert "custody self: keys made for this run" not in said
+    assert "custody self: your own key opens the outcomes; not blind" in said
     assert json.loads((run / "plan.json").read_bytes())["ephemeral_keys"] is False
     assert cli("decisions", "evaluate", run, "--write-run").code == 0
     assert cli("decisions", "reveal", run, "--write-calibration").code == 0
     assert cli("verify", run).code == 0
+
+
+def test_one_is_not_called_many(tmp_path: Path) -> None:
+    run = tmp_path / "r"
+    assert cli("decisions", "precommit", CASES, "--pair", PAIR, "--attempt-cap", "1", "--out", run).code == 0
+    assert "at most 1 attempt\n" in cli("verify", run).out
+    said = cli("decisions", "evaluate", run)
+    assert said.code == 0
+    assert "next:" not in said.out, "there is no attempt left"
+    refused = cli("decisions", "evaluate", run, "--write-run")
+    assert refused.code == 5
+    assert "the only attempt of this plan is used" in refused.err
+
+
+def test_a_result_that_is_there_is_one_per_plan(evaluated: World) -> None:
+    refused = cli("decisions", "evaluate", evaluated.run, "--write-run")
+    assert refused.code == 5
+    assert "one attested run per plan" in refused.err
 
 
 def test_accept_warning_names_exactly_what_is_accepted(tmp_path: Path) -> None:

@@ -225,3 +225,25 @@ def test_w5_no_option_sets_the_verification_mode() -> None:
     for command in decisions.commands.values():
         names = {p.name for p in command.params}
         assert not names & {"mode", "verification_mode", "artifact_store", "artifact_backed", "frozen_bundle"}
+
+
+@pytest.mark.parametrize("command", [["verify"], ["decisions", "evaluate"], ["decisions", "reveal"]])
+def test_a_folder_that_is_no_run(tmp_path: Path, command: list[str]) -> None:
+    """`evalkit verify .` beside the run, most often."""
+    (tmp_path / "run").mkdir()
+    done = mistake(*command, tmp_path)
+    assert "this is no run folder" in done.err
+    assert "find out who" not in done.err
+
+
+def test_a_run_without_its_plan_is_still_a_run(planned: World) -> None:
+    (planned.run / "plan.json").unlink()
+    assert cli("verify", planned.run).code == 12
+    (planned.run / "plan.dsse.json").unlink()
+    assert cli("verify", planned.run).code == 12
+
+
+def test_nothing_to_report_on(tmp_path: Path) -> None:
+    done = mistake("report", tmp_path / "nothing")
+    assert "a sealed run" in done.err
+    assert "do: check the path" in done.err

@@ -326,7 +326,7 @@ def test_rival_precommits_stay_visible_in_one_ledger(tmp_path: Path) -> None:
     assert verify_run(world.run, places=places).phase == "post_reveal_calibration"
     said = str(verify_run(world.run, places=places))
     assert "not proven  what this signer did before this plan" in said
-    assert "(1 entries)" in said  # the plan of the first run
+    assert "(1 entry)" in said  # the plan of the first run
     assert "not proven  that no other plan or attempt was made" in said
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -150,3 +151,67 @@ def test_hostile_text_is_shown_as_text(tmp_path: Path, evaluated: World) -> None
     assert "DECISION_COORDINATES_MISMATCH" in shown
     assert "<script>" not in shown
     assert "&lt;script&gt;" in shown
+
+
+# --- what is proven
+
+
+def claims(table: Any) -> dict[str, str]:
+    """Claim with its particulars -> status."""
+    return {str(claim): str(status) for status, claim in table.rows}
+
+
+def test_the_proof_of_one_run_says_how_many_when_and_by_which_key(revealed: World) -> None:
+    view = load(revealed).proof
+    said = claims(view.table()) | claims(view.custody())
+    report = view.runs[0]
+    assert len(said) == len(report.lines)
+    for line in report.lines:
+        assert said[f"{line.text}; {line.detail}" if line.detail else line.text] == line.status
+    assert any(claim.endswith("this many attempts are in it; attempt 1 of 1") for claim in said)
+    assert any("; revealed 20" in claim for claim in said)
+    page = view.table()._repr_html_()
+    assert '<span class="particulars">attempt 1 of 1</span>' in page
+    assert "Holds for" not in page
+    assert "1 of\u00a01" not in page
+    assert view.table().note == ""
+
+
+def test_the_proof_of_several_runs_names_the_run_of_each_particular(revealed: World, tmp_path: Path) -> None:
+    other = make_world(tmp_path / "other", pair=PAIRS[1])
+    evaluate_world(other)
+    trust = tmp_path / "both.json"
+    for world in (revealed, other):
+        for key in Trust.load(world.places.trust, []).keys:
+            pin(trust, key)
+    view = DecisionReport.load([revealed.run, other.run], trust=trust).proof
+    said = claims(view.table())
+    assert "all 2 runs" in view.table().note
+    # the same in both: said once
+    assert any(claim.endswith("are in it; attempt 1 of 1") for claim in said)
+    # different: each by the name of its pair
+    keys = next(claim for claim in said if claim.startswith("the plan was signed by a key"))
+    for world, pair in ((revealed, PAIRS[0]), (other, PAIRS[1])):
+        assert f"{pair}: {world.plan['signing_key_id']}" in keys
+    # of one run only: so it says
+    bound = next(claim for claim in said if claim.startswith("the reveal binds this very run"))
+    assert f"; {PAIRS[0]}: revealed 20" in bound
+    assert PAIRS[1] not in bound
+    opened = next(claim for claim in said if claim.startswith("catalog, mapping and both Part Bs open"))
+    assert opened.endswith(f"; {PAIRS[0]}")
+
+
+def test_particulars_are_text(revealed: World) -> None:
+    """A superseding plan's reason is written by somebody: it stays text, and shows what it hides."""
+    from dataclasses import replace
+
+    from evalkit.decisions.claims import Line
+    from evalkit.reports.decisions.proof import ProofView, _with_codes
+
+    run = replace(load(revealed).runs[0], lines=(Line("policy", "said", "a\u202eb <script>"),))
+    page = ProofView((run,), (revealed.run,)).table()._repr_html_()
+    assert "a\\u202eb &lt;script&gt;" in page
+    digest = "sha256:" + "a" * 64
+    markup = _with_codes(f"<b>x</b> {digest}.")
+    assert markup.startswith("&lt;b&gt;x&lt;/b&gt; <code")
+    assert markup.replace("<wbr>", "").endswith(f">{digest}</code>.")

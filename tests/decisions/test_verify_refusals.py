@@ -243,7 +243,7 @@ def own_key(own_key_once: World, tmp_path: Path) -> World:
 
 
 def test_plans_of_the_same_signer_are_counted(own_key: World) -> None:
-    assert rivals(own_key) == "1"
+    assert rivals(own_key) == "1 other plan"
 
 
 def test_unsigned_plans_behind_the_signed_head_are_not_counted(own_key: World) -> None:
@@ -251,7 +251,7 @@ def test_unsigned_plans_behind_the_signed_head_are_not_counted(own_key: World) -
         append_to_journal(
             own_key, event="precommit", run_id=f"r{n}", document=digest(b"%d" % n), envelope="x"
         )
-    assert rivals(own_key) == "1"
+    assert rivals(own_key) == "1 other plan"
 
 
 def test_w40_unsigned_attempts_behind_the_signed_head_are_not_counted(evaluated: World) -> None:
@@ -285,7 +285,7 @@ def test_odd_entries_behind_the_signed_head_never_crash_verify(own_key: World, n
     fields = {"run_id": own_key.run_id} | ODD[name]
     append_to_journal(own_key, **fields)
     with only_run_bindings():
-        assert rivals(own_key) == "1"
+        assert rivals(own_key) == "1 other plan"
 
 
 @pytest.mark.parametrize(

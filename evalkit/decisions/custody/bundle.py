@@ -135,6 +135,15 @@ def verify_custodian(
     envelope: bytes, subject_name: str, phase: str, trust: Trust, *, run_id: str, key_id: str
 ) -> Verified:
     """An envelope by the custodian named, and in the one spelling that her key gave it (rules 1 and 2)."""
+    if trust.key(key_id) is None:
+        raise BindingError(
+            Binding.AUTHORITY,
+            "the custodian's key is not pinned",
+            where=f"{subject_name} claims the custodian {key_id!a}",
+            expected=f"in {trust.path} the custodian's key, beside the evaluator's",
+            do="ask the custodian for its entry (evalkit keys export in her account), check it with her, and evalkit"
+            " keys pin it",
+        )
     verified = verify(
         envelope, subject_name=subject_name, predicate_type=PREDICATES[phase], trust=trust, run_id=run_id
     )
@@ -161,8 +170,11 @@ def require_spelling(envelope: bytes, verified: Verified) -> None:
         )
 
 
-def check_custodian(plan: Precommit, trust: Trust) -> None:
-    """The custody of a plan is one that this version knows, and what the custodian signed is what is planned."""
+def check_custodian(plan: Precommit, trust: Trust) -> Verified | None:
+    """The custody of a plan is one that this version knows, and what the custodian signed is what is planned.
+
+    Returns her verified word for the bundle, None where there is no custodian.
+    """
     custodian = plan.custodian
     if plan.custody == "timelock":
         _refuse(
@@ -176,24 +188,19 @@ def check_custodian(plan: Precommit, trust: Trust) -> None:
             "a custodian for process and second_party, and none for self",
         )
     if custodian is None:
-        return
+        return None
     bundle = custodian.bundle
-    if custodian.key_id == plan.signing_key_id:
-        _refuse(
-            Binding.AUTHORITY,
-            f"custodian and evaluator are one key: this is custody self, not {plan.custody}",
-            plan.signing_key_id,
-            "two keys of two accounts",
-        )
+    refuse_one_key(custodian.key_id, plan.signing_key_id, plan.custody)
     data = bundle.to_json()
-    verify_custodian(
+    verified = verify_custodian(
         canonical_json(custodian.attestation),
         BUNDLE,
         "custody/seal",
         trust,
         run_id=plan.run_id,
         key_id=custodian.key_id,
-    ).check_subject(data)
+    )
+    verified.check_subject(data)
     planned: dict[str, Any] = {
         "run_id": plan.run_id,
         "custody": plan.custody,
@@ -213,6 +220,19 @@ def check_custodian(plan: Precommit, trust: Trust) -> None:
             f"{', '.join(wrong)} of the plan are not what the custodian sealed",
             "plan.json",
             f"what the bundle says, {digest(data)}",
+        )
+    return verified
+
+
+def refuse_one_key(custodian: str, evaluator: str, custody: str) -> None:
+    """Custodian and evaluator must have two keys (rule 3)."""
+    if custodian == evaluator:
+        raise BindingError(
+            Binding.AUTHORITY,
+            f"custodian and evaluator are one key: this would be custody self, not {custody}",
+            where=evaluator,
+            expected="two keys of two accounts",
+            do="run evalkit decisions precommit BUNDLE in the evaluator's account, with her own key",
         )
 
 

@@ -28,6 +28,7 @@ class Release:
     """A custodian's word that these openings were released for this very run.
 
     ``others``: how many other bundles of the same pair she had ``sealed`` and ``released`` by then.
+    ``caveats``: what the signature alone does not prove of its time.  ``again``: it was released before.
     """
 
     run_id: str
@@ -36,6 +37,8 @@ class Release:
     key_id: str
     released_at: str
     others: dict[str, int]
+    caveats: tuple[str, ...] = ()
+    again: bool = False
 
 
 def bindings_of(run: OpenExAnte) -> dict[str, Any]:
@@ -113,6 +116,7 @@ def check_release(run: OpenExAnte, openings: Any, envelope: Any) -> Release:
         key_id=custodian.key_id,
         released_at=released_at,
         others=others,
+        caveats=verified.caveats,
     )
 
 

@@ -3,7 +3,8 @@
 The order is the point:
 
 1. The whole run is verified, with the custodian's own trust file, as any third party would.
-2. It must be mine: my key signed its bundle, and my ledger tells of that.
+2. It must be mine: my key signed its bundle, and that key's ledger tells of it.  A key that was rotated since
+   goes on with what it sealed: for a new release as long as it is valid, and to give an old one again after that.
 3. No blocker, not revealed, not released for another attestation of the same run: there is no second try with
    the same packets, whatever plan, attempt or evaluator asks.
 4. The packets are opened in memory and checked.
@@ -13,6 +14,7 @@ The order is the point:
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -26,6 +28,7 @@ from evalkit.decisions.custody.request import read_request
 from evalkit.decisions.layout import check_parent
 from evalkit.decisions.moments import instant, stamp
 from evalkit.decisions.openings import interpret, sealed_packets, to_publish
+from evalkit.decisions.own_ledgers import own_entries
 from evalkit.decisions.plan import Precommit
 from evalkit.decisions.releasable import require_releasable
 from evalkit.decisions.verification import verify_run
@@ -35,6 +38,7 @@ from evalkit.sealing import (
     Entry,
     Ledger,
     Places,
+    Trust,
     canonical_json,
     digest,
     load_canonical,
@@ -44,7 +48,11 @@ from evalkit.sealing import (
 )
 from evalkit.sealing.exchange import refuse_taken, write_exchange
 from evalkit.sealing.files import directory, locked, make_private_directory
+from evalkit.sealing.keys import key_id as id_of
+from evalkit.sealing.keys import public_part
 from evalkit.sealing.ledger import CLOCK_TOLERANCE
+from evalkit.sealing.signer import signing_key_file
+from evalkit.sealing.times import short_text
 
 
 def release(
@@ -79,7 +87,8 @@ def release(
                 do="ask the evaluator for it again, whole and unchanged",
             )
         _require_signed(run, str(request))
-        with resolve_signer(places, workspace=[run_dir]) as signer:
+        key_path = _key_file(opened.plan, opened.trust, places)
+        with resolve_signer(places, key_path=key_path, workspace=[run_dir]) as signer:
             ledger = Ledger(places.ledger(signer.key_id), clock=clock)
             _require_mine(opened.plan, signer.key_id, ledger)
             _refuse_future(run, clock())
@@ -91,7 +100,7 @@ def release(
             make_private_directory(places.ledgers)
             with directory(places.ledgers, binding=Binding.RUN) as fd, locked(fd):
                 observe("ledger")
-                entry = _released(run, ledger, digest(canonical_json(openings)))
+                entry, again = _released(run, ledger, digest(canonical_json(openings)), places, clock())
             predicate: dict[str, Any] = bindings_of(run) | {
                 "released_at": entry.record["time"],
                 "others": entry.record["others"],
@@ -123,7 +132,24 @@ def release(
         key_id=signer.key_id,
         released_at=entry.record["time"],
         others=entry.record["others"],
+        again=again,
     )
+
+
+def _key_file(plan: Precommit, trust: Trust, places: Places) -> Path:
+    """The file of the key that sealed the bundle: my own, rotated since or not."""
+    custodian = plan.custodian
+    assert custodian is not None
+    path = signing_key_file(places, custodian.key_id)
+    rotated = trust.rotation_from(custodian.key_id) is not None and os.path.lexists(path)
+    if rotated and id_of(public_part(path)[0]) != custodian.key_id:
+        raise EvalkitError(
+            "the key that sealed this bundle was rotated, and its file is not here",
+            where=str(places.retired_signing_key(custodian.key_id)),
+            expected=f"the key {custodian.key_id}, which evalkit keys rotate keeps under that name",
+            do="restore the file, or answer in the account whose key it is; no other key can sign this release",
+        )
+    return path
 
 
 def _require_signed(run: OpenExAnte, where: str) -> None:
@@ -176,8 +202,10 @@ def _refuse_future(run: OpenExAnte, now: datetime) -> None:
         )
 
 
-def _released(run: OpenExAnte, ledger: Ledger, openings_digest: str) -> Entry:
-    """The event ``released`` of this very run: the one that is there, or a new one."""
+def _released(
+    run: OpenExAnte, ledger: Ledger, openings_digest: str, places: Places, now: datetime
+) -> tuple[Entry, bool]:
+    """The event ``released`` of this very run, and whether it was there before."""
     bound = bindings_of(run)
     fields = {
         "run_id": bound["run_id"],
@@ -191,19 +219,37 @@ def _released(run: OpenExAnte, ledger: Ledger, openings_digest: str) -> Entry:
         if (entry.record["event"], entry.record.get("run_id")) != ("released", bound["run_id"]):
             continue
         if all(entry.record.get(name) == value for name, value in fields.items()):
-            return entry
+            return entry, True
         raise Blocked(
             "the openings of this run were released for another attestation",
             where=f"{ledger.path}: seq {entry.seq}, attestation {entry.record.get('attestation')}",
             expected="one release a run: no second try with the same packets",
             do="seal another bundle, for another run",
         )
-    return ledger.append("released", **fields, others=_others(entries, run.evidence.opened.plan))
+    opened = run.evidence.opened
+    _refuse_unable(opened.plan, opened.trust, now)  # before it is recorded: nothing is released by half
+    return ledger.append("released", **fields, others=_others(opened.plan, places)), False
 
 
-def _others(entries: list[Entry], plan: Precommit) -> dict[str, int]:
-    """How many other bundles of this pair the ledger tells of: many runs, the best one shown, is a way to cheat."""
-    events = [entry.record for entry in entries]
+def _refuse_unable(plan: Precommit, trust: Trust, now: datetime) -> None:
+    """A release that was not given before needs a new signature of the key that sealed the bundle."""
+    assert plan.custodian is not None
+    key = trust.key(plan.custodian.key_id)
+    assert key is not None  # it signed the bundle, which was verified
+    objection = trust.objection(key, PREDICATES["custody/opening"], plan.run_id, now)
+    if objection:
+        raise BindingError(
+            Binding.AUTHORITY,
+            f"the key that sealed this bundle can release it no more: {objection}",
+            where=key.key_id,
+            expected=f"a key that can sign at {short_text(now)}; what was released before, it gives again at any time",
+            do="nothing was recorded or released; seal another bundle with the key that you use now, for another run",
+        )
+
+
+def _others(plan: Precommit, places: Places) -> dict[str, int]:
+    """How many other bundles of this pair my ledgers tell of: many runs, the best one shown, is a way to cheat."""
+    events = [entry.record for _, entry in own_entries(places)]
     pair = {r["run_id"] for r in events if r["event"] == "sealed" and r.get("pair") == plan.pair.pair_id}
     others = pair - {plan.run_id}
     released = {r["run_id"] for r in events if r["event"] == "released"} & others

@@ -6,6 +6,7 @@ refuses of cases is refused here, by the same code (`evalkit.decisions.preparati
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +23,7 @@ from evalkit.decisions.custody.bundle import (
 from evalkit.decisions.layout import check_parent
 from evalkit.decisions.moments import stamp
 from evalkit.decisions.preparation import prepare
-from evalkit.decisions.run_keys import unsealing_public_key
+from evalkit.decisions.run_keys import require_role, unsealing_public_key
 from evalkit.decisions.sealed_pair import LedgerHead, new_run_id, refuse_existing, write_tree
 from evalkit.errors import EvalkitError
 from evalkit.sealing import (
@@ -36,6 +37,8 @@ from evalkit.sealing import (
     sign,
     trust_path,
 )
+from evalkit.sealing.keys import key_id as id_of
+from evalkit.sealing.keys import public_part
 from evalkit.sealing.places import check_run_id
 
 
@@ -64,8 +67,17 @@ def seal_bundle(
     run_id = check_run_id(run_id or new_run_id())
     workspace = [cases, out.absolute()]
     prepared = prepare(cases, pair, None)  # which warnings are acceptable is for the evaluator to say
+    if not os.path.lexists(places.signing_key):
+        raise EvalkitError(
+            "there is no signing key",
+            where=str(places.signing_key),
+            expected="a custodian's key of one's own",
+            do="make one with evalkit keys init --role custodian",
+        )
+    own = Trust.load(trust_path(trust, places), workspace)
+    key_id = id_of(public_part(places.signing_key, workspace=workspace)[0])
+    require_role(key_id, "custody/seal", "custodian", trust=own, run_id=run_id, at=clock())
     with resolve_signer(places, workspace=workspace) as signer:
-        own = Trust.load(trust_path(trust, places), workspace)
         ledger = Ledger(places.ledger(signer.key_id), clock=clock)
         head = ledger.head
         sealed = prepared.seal(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from evalkit.decisions.shipped import shipped_among
 from evalkit.decisions.verification import VerificationReport, verify_run
 from evalkit.errors import EvalkitError
 from evalkit.reports.decisions.calibration import CalibrationView
@@ -37,12 +38,17 @@ _CUSTODY = {
     ),
     "second_party": notice(
         "info",
-        "A custodian sealed the outcomes and kept their key (custody: second_party); the evaluator could not open"
-        " the sealed files without the custodian. That the two are different people who did not collude is"
-        " declared: the files show two keys, and not whose they are.",
-        heading="Second party",
+        "Declared is that another person, the custodian, sealed the outcomes and kept their key (custody:"
+        " second_party), so that the evaluator could not open the sealed files without her. The files show two keys,"
+        " not whose they are, nor that their owners did not collude.",
+        heading="Second party, as declared",
     ),
 }
+_SHIPPED = notice(
+    "warn",
+    "These cases come with evalkit: everybody has their outcomes, whoever kept a key.",
+    heading="Not blind: public outcomes",
+)
 
 
 def _refuse_pooling(paths: Sequence[Path], runs: Sequence[VerificationReport]) -> None:
@@ -130,6 +136,8 @@ class DecisionReport:
         ]
         custodies = {r.evidence.opened.plan.custody for r in self.runs}
         parts += [text for custody, text in _CUSTODY.items() if custody in custodies]
+        if any(shipped_among(r.evidence.opened.plan.cases) for r in self.runs):
+            parts.append(_SHIPPED)
         repeated = [r for r in self.runs if r.attempts > 1]
         if repeated:
             told = ", ".join(f"attempt {ex_ante_of(r)['attempt']} of {r.attempts}" for r in repeated)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import dataclass
 from html import escape
@@ -9,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import evalkit
+from evalkit.decisions.claims import Status, Topic
 from evalkit.decisions.verification import VerificationReport
 from evalkit.reports.decisions.cases import ex_ante_of
-from evalkit.reports.tables import Column, Html, Table, badge
+from evalkit.reports.tables import Column, Html, Kind, Table, badge
+from evalkit.visible import visible
 
 
 @dataclass(frozen=True)
@@ -22,30 +25,48 @@ class ProofView:
     paths: tuple[Path, ...]
 
     def table(self) -> Table:
-        """What verification found, claim by claim, over all runs."""
-        kinds: dict[str, Any] = {"proven": "ok", "policy": "info", "not proven": "warn"}
+        """What verification found, claim by claim, with the particulars of each run; custody stands apart."""
+        return self._claims(
+            "run", "What these files prove, what was declared, and what they do not prove", self._all_runs()
+        )
+
+    def custody(self) -> Table:
+        """Who could see the outcomes, and how they came to the evaluator."""
+        return self._claims("custody", "Custody: who kept the outcomes, and what shows it", self._all_runs())
+
+    def _all_runs(self) -> str:
+        if len(self.runs) == 1:
+            return ""
+        return f"Each line holds for all {len(self.runs)} runs, unless it names those for which it holds."
+
+    def _claims(self, topic: Topic, caption: str, note: str) -> Table:
+        kinds: dict[Status, Kind] = {"proven": "ok", "policy": "info", "not proven": "warn"}
         rows: list[list[Any]] = []
         for status, kind in kinds.items():
-            count: dict[str, int] = {}
+            found: dict[str, list[tuple[str, str]]] = {}
             for run in self.runs:
                 for line in run.lines:
-                    if line.status == status:
-                        count[line.text] = count.get(line.text, 0) + 1
-            rows += [
-                [
-                    badge(status, kind),
-                    text,
-                    f"{n}\u00a0of\u00a0{len(self.runs)}\u00a0run{'s' if len(self.runs) > 1 else ''}",
-                ]
-                for text, n in count.items()
-            ]
+                    if (line.status, line.topic) == (status, topic):
+                        pair = run.evidence.opened.plan.pair.pair_id
+                        found.setdefault(line.text, []).append((pair, visible(line.detail)))
+            rows += [[badge(status, kind), self._claim(text, held)] for text, held in found.items()]
         return Table(
-            [Column("Status", heading=False), Column("Claim", heading=True), "Holds for"],
+            [Column("Status", heading=False), Column("Claim", heading=True)],
             rows,
-            caption="What these files prove, what was declared, and what they do not prove",
-            note="The same lines with their particulars: evalkit verify RUN.",
+            caption=caption,
+            note=note,
             stack=True,
         )
+
+    def _claim(self, text: str, held: list[tuple[str, str]]) -> Html:
+        """The claim, and below it what is particular to each run (pair, detail) for which it holds."""
+        details = {detail for _, detail in held}
+        if len({pair for pair, _ in held}) == len(self.runs) and len(details) == 1:
+            said = sorted(details - {""})
+        else:
+            said = [f"{pair}: {detail}" if detail else pair for pair, detail in held]
+        lines = "".join(f'<span class="particulars">{_with_codes(line)}</span>' for line in said)
+        return Html(escape(text) + lines, "; ".join([text, *said]))
 
     def digests(self) -> Table:
         """Identity, digests and times, one column a run."""
@@ -89,12 +110,16 @@ class ProofView:
                 ]
             else:
                 lines += [
-                    f"evalkit custodian seal CASES --pair {plan.pair.pair_id} --custody {plan.custody} --out BUNDLE"
-                    "  # the custodian",
+                    "# the custodian",
+                    f"evalkit custodian seal CASES --pair {plan.pair.pair_id} \\",
+                    f"    --custody {plan.custody} --out BUNDLE",
+                    "# the evaluator",
                     f"evalkit decisions precommit BUNDLE{model} --out NEW",
                     "evalkit decisions evaluate NEW --write-run",
                     "evalkit custodian request NEW --out REQUEST",
-                    "evalkit custodian open REQUEST --out OPENING  # the custodian",
+                    "# the custodian",
+                    "evalkit custodian open REQUEST --out OPENING",
+                    "# the evaluator",
                     "evalkit decisions reveal NEW --opening OPENING --write-calibration",
                 ]
         text = "\n".join(lines)
@@ -121,6 +146,12 @@ def _code(text: str) -> Html:
     """A digest that may break anywhere."""
     pieces = [escape(text[i : i + 8]) for i in range(0, len(text), 8)]
     return Html(f'<code class="digest">{"<wbr>".join(pieces)}</code>', text)
+
+
+def _with_codes(text: str) -> str:
+    """Text as markup, its digests as code."""
+    pieces = re.split(r"(sha256:[0-9a-f]{64})", text)
+    return "".join(_code(piece).markup if n % 2 else escape(piece) for n, piece in enumerate(pieces))
 
 
 def _seconds(stamp: str) -> str:

@@ -102,9 +102,10 @@ def test_a_third_party_verifies_with_both_keys_pinned(revealed: Two, tmp_path: P
 
     trust = tmp_path / "third" / "trust.json"
     pin(trust, entry(revealed.evaluator, SIGNED_PHASES))
-    with pytest.raises(BindingError, match="no pinned key made this signature") as error:
+    with pytest.raises(BindingError, match="the custodian's key is not pinned") as error:
         verify_run(revealed.run, trust=trust)
     assert error.value.binding is Binding.AUTHORITY
+    assert "beside the evaluator's" in error.value.expected
     pin(trust, entry(revealed.custodian, CUSTODY_PHASES))
     assert verify_run(revealed.run, trust=trust).phase == "post_reveal_calibration"
 

@@ -76,8 +76,9 @@ def test_a_blocked_run_is_neither_asked_for_nor_released(sealed: Two) -> None:
     texts = {c: json.dumps(baseline_record(part_a(c))) for c in CASE_IDS[:2]} | {CASE_IDS[1]: "no record"}
     sealed.plan(model=replay_model(texts))
     sealed.evaluate()
-    with pytest.raises(Blocked, match="decision record is blocked"):
+    with pytest.raises(Blocked, match="decision record is blocked") as error:
         sealed.ask()
+    assert "another bundle" in error.value.do, "a second plan of this one would be refused"
     assert not sealed.request.exists()
     pack(sealed)
     with pytest.raises(Blocked, match="decision record is blocked"):
@@ -364,11 +365,3 @@ def test_another_evaluator_with_the_same_bundle_gets_nothing(answered: Two, tmp_
     other.evaluate()
     other.ask()
     refused_second(answered, other.request)
-
-
-def test_one_ledger_takes_one_run_of_a_bundle(evaluated: Two) -> None:
-    """A second plan from the same bundle by the same signer: her ledger knows the run already."""
-    evaluated.plan(out=evaluated.root / "r2")
-    with pytest.raises(EvalkitError):
-        evaluated.evaluate(evaluated.root / "r2")
-    assert not (evaluated.root / "r2" / "ex-ante").exists()

@@ -73,7 +73,7 @@ def test_a_custodian_has_keys_of_her_own(strangers: Two, monkeypatch: pytest.Mon
     strangers.custodian.places.signing_key.unlink()
     with pytest.raises(EvalkitError, match="no signing key") as error:
         strangers.seal()
-    assert "evalkit keys init" in error.value.do
+    assert "evalkit keys init --role custodian" in error.value.do
     assert not strangers.bundle.exists()
 
 
@@ -81,7 +81,7 @@ def test_a_key_for_runs_seals_nothing(strangers: Two) -> None:
     """Keys are pinned for runs or for custody: the custodian's own trust file decides, too."""
     strangers.custodian.places.trust.unlink()
     pin(strangers.custodian.places.trust, entry(strangers.custodian, SIGNED_PHASES))
-    with pytest.raises(BindingError, match="not pinned for") as error:
+    with pytest.raises(BindingError, match="needs the key of a custodian") as error:
         strangers.seal()
     assert error.value.binding is Binding.AUTHORITY
     assert nothing_sealed(strangers)
@@ -231,7 +231,7 @@ def test_packets_of_one_run_do_not_serve_another(sealed: Two) -> None:
 def test_a_custodian_who_is_not_pinned_is_refused(sealed: Two) -> None:
     sealed.evaluator.places.trust.unlink()
     pin(sealed.evaluator.places.trust, entry(sealed.evaluator, SIGNED_PHASES))
-    with pytest.raises(BindingError, match="no pinned key made this signature") as error:
+    with pytest.raises(BindingError, match="the custodian's key is not pinned") as error:
         sealed.plan()
     assert error.value.binding is Binding.AUTHORITY
     assert not sealed.run.exists()
