@@ -24,7 +24,9 @@ def test_what_a_terminal_obeys_or_hides_is_escaped(text: str, shown: str) -> Non
     visible(text).encode()
 
 
-@pytest.mark.parametrize("text", ["", "plain text", "Ärger: naïve 東京\u3000駅", "a\u00a0b", r"C:\x1b", "😀 ∑"])
+@pytest.mark.parametrize(
+    "text", ["", "plain text", "Ärger: naïve 東京\u3000駅", "a\u00a0b", r"C:\x1b", "😀 ∑"]
+)
 def test_everything_else_stays(text: str) -> None:
     assert visible(text) == text
 
