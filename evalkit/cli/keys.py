@@ -217,7 +217,7 @@ def export(key: str, trust: Path | None) -> None:
 @keys.command("pin")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @trust_option
-@click.option("--again", is_flag=True, help="Decide anew to trust a key whose rotation no longer counts.")
+@click.option("--again", is_flag=True, help="Decide anew to trust a key whose rotation does not count.")
 @json_option
 def pin_entry(file: Path, trust: Path | None, again: bool, as_json: bool) -> None:
     """Trust the key in FILE, which its owner made with `evalkit keys export`.
@@ -246,13 +246,12 @@ def pin_entry(file: Path, trust: Path | None, again: bool, as_json: bool) -> Non
         result = {"key_id": key.key_id, "trust": str(path), "proven_by": None, "added": [key.key_id]}
         text = f"pinned {key.key_id}\n    in {path}\n{COMPARE}"
     else:
-        followed = pin_chain(path, record, where=str(file))
+        followed = pin_chain(path, record, where=str(file), again=again)
         result = {
             "key_id": followed.newest.key_id,
             "trust": str(path),
             "proven_by": followed.proven_by,
             "added": list(followed.added),
-            "not_proven": list(followed.caveats),
         }
         text = f"pinned {followed.newest.key_id}\n    in {path}\n"
         if followed.proven_by is not None:
@@ -261,10 +260,9 @@ def pin_entry(file: Path, trust: Path | None, again: bool, as_json: bool) -> Non
             text += "it was pinned before; the chain adds nothing"
         else:
             text += (
-                "this cannot be checked by its rotations: no key before it in the chain was pinned here,\n"
+                "this cannot be checked by its rotations: no key before it in the chain is pinned here and counts,\n"
                 f"so it is as new to you as any other key: {COMPARE}"
             )
-        text += "".join(f"\nnot proven: {caveat}" for caveat in followed.caveats)
     if as_json:
         print_json(result)
     else:
