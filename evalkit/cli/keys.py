@@ -227,10 +227,11 @@ def pin_entry(file: Path, trust: Path | None, again: bool, as_json: bool) -> Non
     """
     from evalkit.decisions.packet import load_user_json
     from evalkit.sealing import Places, TrustedKey, pin, trust_path
+    from evalkit.sealing.exchange import read_named
     from evalkit.sealing.pinning import pin_chain
 
     try:
-        data = file.read_bytes()
+        data = read_named(file)
     except OSError as error:
         raise EvalkitError(
             f"cannot read the entry ({error.strerror})",
