@@ -276,7 +276,7 @@ def _signer_of_run(places: Places, run_id: str) -> str | None:
 @keys.command("pin")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @trust_option
-@click.option("--again", is_flag=True, help="Decide anew to trust a key whose rotation no longer counts.")
+@click.option("--again", is_flag=True, help="Decide anew to trust a key whose rotation does not count.")
 @json_option
 def pin_entry(file: Path, trust: Path | None, again: bool, as_json: bool) -> None:
     """Trust the key in FILE, which its owner made with `evalkit keys export`.
@@ -286,10 +286,11 @@ def pin_entry(file: Path, trust: Path | None, again: bool, as_json: bool) -> Non
     """
     from evalkit.decisions.packet import load_user_json
     from evalkit.sealing import Places, pin, trust_path
+    from evalkit.sealing.exchange import read_named
     from evalkit.sealing.pinning import entry_from_another, pin_chain
 
     try:
-        data = file.read_bytes()
+        data = read_named(file)
     except OSError as error:
         raise EvalkitError(
             f"cannot read the entry ({error.strerror})",
@@ -314,13 +315,12 @@ def pin_entry(file: Path, trust: Path | None, again: bool, as_json: bool) -> Non
         if not added:
             text = f"pinned already, nothing changed: {key.key_id}\n    in {path}"
     else:
-        followed = pin_chain(path, record, where=str(file))
+        followed = pin_chain(path, record, where=str(file), again=again)
         result = {
             "key_id": followed.newest.key_id,
             "trust": str(path),
             "proven_by": followed.proven_by,
             "added": list(followed.added),
-            "not_proven": list(followed.caveats),
         }
         text = f"pinned {followed.newest.key_id}\n    in {path}\n"
         if not followed.added:
@@ -331,10 +331,9 @@ def pin_entry(file: Path, trust: Path | None, again: bool, as_json: bool) -> Non
             text += "the chain adds nothing"
         else:
             text += (
-                "this cannot be checked by its rotations: no key before it in the chain was pinned here,\n"
+                "this cannot be checked by its rotations: no key before it in the chain is pinned here and counts,\n"
                 f"so it is as new to you as any other key: {COMPARE}"
             )
-        text += "".join(f"\nnot proven: {caveat}" for caveat in followed.caveats)
     if as_json:
         print_json(result)
     else:

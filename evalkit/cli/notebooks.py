@@ -127,8 +127,10 @@ def report(path: Path, pdf: bool, out: Path | None, title: str | None, trust: Pa
 def _from_file(file: Path) -> dict[str, Any]:
     import yaml
 
+    from evalkit.sealing.exchange import read_named
+
     try:
-        loaded = yaml.safe_load(file.read_text(encoding="utf-8"))
+        loaded = yaml.safe_load(read_named(file, max_bytes=1024 * 1024).decode())
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         # A YAML error quotes the file, and the file may hold what should not be on a screen.
         mark = getattr(error, "problem_mark", None)

@@ -247,8 +247,10 @@ def _certificates(path: Path) -> list[Certificate]:
     """All certificates of a PEM file, or the one of a DER file."""
     from cryptography.x509 import load_der_x509_certificate, load_pem_x509_certificates
 
+    from evalkit.sealing.exchange import read_named
+
     try:
-        data = path.read_bytes()
+        data = read_named(path, max_bytes=1024 * 1024)
         return (
             load_pem_x509_certificates(data) if b"-----BEGIN" in data else [load_der_x509_certificate(data)]
         )

@@ -24,6 +24,7 @@ from evalkit.decisions.packet import Frozen, Identifier, Moment, Packet, dump, p
 from evalkit.decisions.quality import quality_control
 from evalkit.errors import Blocked, EvalkitError
 from evalkit.sealing import canonical_json, digest, load_canonical
+from evalkit.sealing.exchange import read_named
 
 PART_A_FILES = ("freeze.json", "packet.json", "qc.json", "report.md")
 
@@ -73,7 +74,7 @@ def read_part_a(folder: Path) -> PartA:
     data: dict[str, bytes] = {}
     for name in PART_A_FILES:
         try:
-            data[name] = (folder / name).read_bytes()
+            data[name] = read_named(folder / name)
         except OSError as error:
             raise EvalkitError(
                 f"Part A has no readable {name} ({error.strerror})",

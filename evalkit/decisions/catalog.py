@@ -17,6 +17,7 @@ from evalkit.decisions.factsheet import ObservableSignal, Outcome, OutcomeSource
 from evalkit.decisions.packet import Frozen, Identifier, M, Text, dump, parse
 from evalkit.errors import EvalkitError
 from evalkit.sealing import canonical_json, digest, load_canonical
+from evalkit.sealing.exchange import read_named
 
 CATALOG = "catalog.json"
 MAPPING = "mapping.json"
@@ -175,7 +176,7 @@ class Mapping(Frozen):
 def read(model: type[M], path: Path) -> tuple[M, bytes]:
     """Read one canonical instructor file: the value and its bytes."""
     try:
-        data = path.read_bytes()
+        data = read_named(path)
     except OSError as error:
         raise EvalkitError(
             f"cannot read {path.name} ({error.strerror})",

@@ -15,6 +15,7 @@ from evalkit.decisions.packet import load_user_json
 from evalkit.errors import Binding, BindingError, EvalkitError
 from evalkit.models import Provider
 from evalkit.models.replay import Recorded, ReplayProvider, read_replay, replay_file
+from evalkit.sealing.exchange import read_named
 
 BASELINE = "baseline"
 REPLAY_FILE = "model/replay.json"
@@ -134,7 +135,7 @@ def _baseline() -> Provider:
 def replay_bytes(path: Path) -> bytes:
     """Canonical replay file from a replay file or from the ``run.json`` of an evaluated run."""
     try:
-        value = load_user_json(path.read_bytes(), str(path))
+        value = load_user_json(read_named(path), str(path))
     except OSError as error:
         raise EvalkitError(
             f"cannot read {path.name} ({error.strerror})",

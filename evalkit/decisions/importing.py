@@ -26,6 +26,7 @@ from evalkit.decisions.moments import earliest, instant, stamp
 from evalkit.decisions.packet import load_user_json, parse
 from evalkit.errors import EvalkitError
 from evalkit.sealing import commit_directory
+from evalkit.sealing.exchange import read_named
 
 
 def import_cases(
@@ -137,7 +138,7 @@ def _check_folder_names(case_ids: list[str], where: str) -> None:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_named(path)
     except OSError as error:
         raise EvalkitError(
             f"cannot read {path.name} ({error.strerror})",

@@ -27,6 +27,7 @@ from evalkit.decisions.packet import dump
 from evalkit.decisions.sealed_pair import PlannedPair, SealedCase, SealedPair, default_rule, place_of
 from evalkit.errors import EvalkitError
 from evalkit.sealing import SealedPacket, canonical_json, digest
+from evalkit.sealing.exchange import read_named
 from evalkit.sealing.packet import bucket_for
 
 
@@ -126,7 +127,7 @@ def _case(root: Path, entry: CatalogEntry, accepted: dict[str, list[str]] | None
     episode, episode_bytes = read(Episode, folder / "episode.json")
     part_b, part_b_bytes = read(PartB, folder / "part-b" / "outcome.json")
     try:
-        note = (folder / "part-b" / "teaching-note.md").read_bytes()
+        note = read_named(folder / "part-b" / "teaching-note.md")
     except OSError as error:
         raise EvalkitError(
             f"cannot read the teaching note ({error.strerror})",

@@ -2,17 +2,30 @@
 
 What comes from somebody else has whatever owner and mode the copy gave it; every byte of it is verified by who
 reads it.  What goes out is new, private (0600) and complete, or not there at all.
+
+`read_named` is for every other file that a user names: regular and bounded, so that neither a pipe nor a
+device that has no end stops a command or fills the memory.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
+import stat
 from pathlib import Path
 
 from evalkit.errors import EvalkitError
 from evalkit.sealing.canonical import MAX_BYTES
-from evalkit.sealing.files import directory, exists, locked, names_in, read_at, sync, write_new_at
+from evalkit.sealing.files import (
+    directory,
+    exists,
+    locked,
+    names_in,
+    read_all,
+    read_at,
+    sync,
+    write_new_at,
+)
 from evalkit.sealing.rename import TargetExists, rename_new
 
 
@@ -64,6 +77,35 @@ def read_exchange(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
             forbidden_mode=0,
             owner="anyone",
         )
+
+
+def read_named(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
+    """The bytes of a regular file that the user named; links are followed, for they are the user's word.
+
+    Raises `EvalkitError` for a pipe, a device or a folder and for more than ``max_bytes``, and OSError
+    where the file cannot be opened.
+    """
+    # O_NONBLOCK: else opening a pipe waits for whoever writes into it
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            raise EvalkitError(
+                "this is not a regular file",
+                where=str(path),
+                expected="a file; no folder, pipe or device",
+                do="write the content to a file first, and name that",
+            )
+        if found.st_size > max_bytes:
+            raise EvalkitError(
+                f"this file has {found.st_size} bytes",
+                where=str(path),
+                expected=f"at most {max_bytes}",
+                do="check that it is the right file",
+            )
+        return read_all(fd, found.st_size)
+    finally:
+        os.close(fd)
 
 
 def _taken(path: Path) -> EvalkitError:

@@ -7,7 +7,7 @@ leaves a file that the next reader refuses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -170,13 +170,12 @@ class Followed:
     """What `pin_chain` found: the newest key of the chain, and on whose word it counts now.
 
     ``proven_by`` is the key, pinned before, whose rotation leads to it; None where no key of the
-    chain was pinned, so that nothing but this decision pins it.  ``caveats`` as in `Verified`.
+    chain was pinned and could prove it, so that nothing but this decision pins it.
     """
 
     newest: TrustedKey
     proven_by: str | None
     added: tuple[str, ...]
-    caveats: tuple[str, ...] = ()
 
 
 def chain_record(trust: Trust, key: TrustedKey) -> dict[str, Any]:
@@ -197,18 +196,30 @@ def chain_record(trust: Trust, key: TrustedKey) -> dict[str, Any]:
 
 
 def pin_chain(
-    path: Path, record: Any, *, where: str, now: datetime | None = None, workspace: Iterable[Path] = ()
+    path: Path,
+    record: Any,
+    *,
+    where: str,
+    now: datetime | None = None,
+    workspace: Iterable[Path] = (),
+    again: bool = False,
 ) -> Followed:
     """Follow a chain of rotations (`chain_record`) from the newest of its keys that is pinned here.
 
     Where one is, the keys after it are pinned by its signature, with no decision left.  Where none
     is, the chain is pinned like any new key: by decision.  A chain to a key that is pinned already
-    changes nothing.  Raises `BindingError` ``authority`` where
-    a rotation does not verify, forks, or starts from a key that is revoked or suspended here.
+    changes nothing.  ``again`` pins the newest key by decision, whatever its rotations are worth.
+    Raises `BindingError` ``authority`` where a rotation does not verify or forks, or is new here and
+    signed by a key that is revoked, suspended or at its end.
     """
     now = now if now is not None else datetime.now(UTC)
     first, values = _parse_chain(record, where)
     chain = _read_chain(first, values, now, where)
+    newest = chain[-1].next
+    if again:
+        pin(path, newest, workspace=workspace, again=True)
+        return Followed(newest, None, (newest.key_id,))
+    entries = {key.key_id: key for key in (first, *(rotation.next for rotation in chain))}
     result: list[Followed] = []
 
     def change(contents: Contents) -> Contents:
@@ -227,14 +238,14 @@ def pin_chain(
             # Never hang from another key what a person pinned by decision.
             led = next((r for r in contents.rotations if r.next.key_id == names[-1]), None)
             by = led.previous if led is not None and led.previous not in bad else None
-            result.append(Followed(chain[-1].next, by, ()))
+            result.append(Followed(newest, by, ()))
             return contents
         added = tuple(name for name in names[anchor or 0 :] if name not in pinned)
         if anchor is not None:
-            caveats = _anchor_caveats(pinned[names[anchor]], now)
-            result.append(Followed(chain[-1].next, names[anchor], added, caveats))
+            _refuse_ended(new, entries | pinned, now, where)
+            result.append(Followed(newest, names[anchor], added))
             return _with_rotations(contents, new)
-        result.append(Followed(chain[-1].next, None, added))
+        result.append(Followed(newest, None, added))
         return _with_rotations(replace(contents, keys=(*contents.keys, first)), new)
 
     _change(path, workspace, change, make=True)
@@ -259,13 +270,19 @@ def _read_chain(first: TrustedKey, values: list[Any], now: datetime, where: str)
     return chain
 
 
-def _anchor_caveats(key: TrustedKey, now: datetime) -> tuple[str, ...]:
-    if key.valid_until is None or now < key.valid_until:
-        return ()
-    return (
-        f"that {key.key_id} signed the rotation before its validity ended on"
-        f" {short_text(key.valid_until)}: only the signer's own clock says so",
-    )
+def _refuse_ended(
+    new: Iterable[Rotation], entries: Mapping[str, TrustedKey], now: datetime, where: str
+) -> None:
+    """Refuse rotations, new to the file, of keys that have ended: they can be dated to before the end."""
+    for rotation in new:
+        end = entries[rotation.previous].valid_until
+        if end is not None and end <= now:
+            _refuse_chain(
+                f"a rotation that is new here is signed by a key that ended on {short_text(end)}, so it proves"
+                " nothing",
+                f"{where}: {rotation.previous}",
+                "rotations signed by keys that are valid now; whoever has an ended key can write an earlier date",
+            )
 
 
 def _with_rotations(contents: Contents, rotations: Iterable[Rotation]) -> Contents:
@@ -346,5 +363,6 @@ def _refuse_chain(what: str, where: str, expected: str) -> NoReturn:
         what,
         where=where,
         expected=expected,
-        do="nothing was pinned; ask the key's owner by another way",
+        do="nothing was pinned; compare the newest key's id with its owner by another way, then pin that key by"
+        " your own decision: evalkit keys pin --again",
     )

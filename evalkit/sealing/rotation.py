@@ -8,6 +8,8 @@ A trust file with a rotation that breaks one of these rules is refused:
 1. The signature is that of the predecessor, which is pinned for ``trust/rotation``, not ephemeral,
    and was valid at ``signed_at`` by its own entry.
 2. ``ends_previous`` is not before ``signed_at``: a rotation does not unmake what was signed before.
+   ``next`` has a ``valid_from`` that is not before it either: no key speaks for a time before the
+   rotation that made it.
 3. The new key is pinned.  Its entry has the key, custody and at most the rights and the time that
    were signed, and at most the rights of the predecessor: a person may narrow an entry by hand and
    never widen it, and no key gets more by changing hands.
@@ -18,7 +20,8 @@ A rotation that is well made still pins nobody when its predecessor is revoked (
 whoever stole a key can write a rotation with any date.  If the predecessor is compromised, none of its
 rotations counts, whatever date it bears; if it is superseded or lost, those signed from ``since`` on
 do not.  What hangs from such a rotation is suspended too, until a person pins it again by
-decision.
+decision.  A rotation of a key that has ended since then stands, if it is in the file; one that is new
+to the file is not followed from such a key (`evalkit.sealing.pinning.pin_chain`).
 """
 
 from __future__ import annotations
@@ -117,6 +120,12 @@ def read(value: Any, keys: Mapping[str, TrustedKey], *, pinned_in: str, where: s
     if type(said["serial"]) is not int or said["serial"] < 1:
         refuse("a rotation has no serial", where, "1 for the first of a chain, then 2, 3, ...")
     successor = TrustedKey.from_record(said["next"], where=f"{where}: next")
+    if successor.valid_from is None or successor.valid_from < signed.signed_at:
+        refuse(
+            "a rotation's new key is valid before the rotation was signed",
+            where,
+            f"valid_from not before {signed_text(signed.signed_at)}",
+        )
     subject = signed.statement["subject"][0]["digest"]["sha256"]
     if digest(canonical_json(said["next"])) != f"sha256:{subject}":
         refuse("a rotation's subject is not its next entry", where, "the digest of next, canonical")

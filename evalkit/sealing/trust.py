@@ -179,6 +179,10 @@ class Trust:
         return {rotation.previous: rotation for rotation in self.rotations}
 
     @cached_property
+    def _made(self) -> dict[str, Rotation]:
+        return {rotation.next.key_id: rotation for rotation in self.rotations}
+
+    @cached_property
     def _suspended(self) -> dict[str, str]:
         return suspended(self.rotations, self._revoked)
 
@@ -210,7 +214,7 @@ class Trust:
 
     def rotation_to(self, key_id: str) -> Rotation | None:
         """The rotation in which that key is the successor."""
-        return next((r for r in self.rotations if r.next.key_id == key_id), None)
+        return self._made.get(key_id)
 
     def suspension(self, key_id: str) -> str:
         """Why the rotation that pinned that key does not count, or the empty string."""

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -646,6 +647,27 @@ def test_a_stolen_key_is_revoked_and_its_successor_pinned_again(
     assert "--again" in refused.err
     assert her("keys", "pin", entry, "--again").code == 0
     assert her("verify", run).code == 0
+
+
+def test_a_key_that_ended_names_no_successor_any_more(mine: str, tmp_path: Path, her: Verifier) -> None:
+    """Its thief can date a rotation to before the end, so her decision is needed once more."""
+    entry = json.loads(handed_over(tmp_path, mine).read_text())
+    turned = value("keys", "rotate", "--no-passphrase", "--json")
+    new = turned["next"]
+    end = datetime.fromisoformat(turned["ends_previous"]) + timedelta(microseconds=1)
+    ended = tmp_path / "ended.json"
+    ended.write_text(json.dumps(entry | {"valid_until": end.isoformat().replace("+00:00", "Z")}))
+    assert her("keys", "pin", ended).code == 0
+    chain = handed_over(tmp_path, new, "chain.json")
+    refused = her("keys", "pin", chain)
+    assert refused.code == 11
+    assert "--again" in refused.err
+    assert new not in her("keys", "list").out
+    again = her("keys", "pin", chain, "--again")
+    assert again.code == 0
+    assert "proven by" not in again.out
+    assert "compare this id with the key's owner" in again.out
+    assert new in her("keys", "list").out
 
 
 def test_rotate_asks_for_both_passphrases_at_the_terminal(home_of_its_own: Path) -> None:

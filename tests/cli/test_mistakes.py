@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -247,3 +250,43 @@ def test_nothing_to_report_on(tmp_path: Path) -> None:
     done = mistake("report", tmp_path / "nothing")
     assert "a sealed run" in done.err
     assert "do: check the path" in done.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["keys", "pin", "PIPE"],
+        ["timestamps", "pin", "--name", "x", "--root", "PIPE", "--leaf", "PIPE"],
+        ["decisions", "import", "PIPE", "--pairs", "PIPE", "--out", "out"],
+        ["decisions", "precommit", "shipped", "--pair", PAIR, "--out", "out", "--replay", "PIPE"],
+        ["decisions", "precommit", "PIPES", "--pair", PAIR, "--out", "out"],
+        ["custodian", "open", "PIPE", "--out", "out"],
+        ["notebooks", "run", "report-decisions", "-f", "PIPE", "--out", "out"],
+        ["ledger", "verify", "PIPE"],
+    ],
+    ids=" ".join,
+)
+def test_a_pipe_is_refused_and_not_waited_for(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody writes into it: to open it, or to read it to its end, would take for ever."""
+
+    def waited(*_: object) -> None:
+        pytest.fail("it waits for the pipe")
+
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("PIPE")
+    shutil.copytree(CASES, "PIPES")
+    (tmp_path / "PIPES" / "catalog.json").unlink()
+    os.mkfifo("PIPES/catalog.json")
+    before = signal.signal(signal.SIGALRM, waited)
+    signal.alarm(20)
+    try:
+        done = cli(*arguments)
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+    assert done.code == (19 if arguments[0] == "ledger" else 2), done.err
+    assert "not a regular file" in done.err
+    assert "PIPE" in done.err
+    assert not (tmp_path / "out").exists()

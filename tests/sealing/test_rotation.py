@@ -334,7 +334,8 @@ def test_serials_have_no_gap(chain: Chain, path: Path, serial: int) -> None:
 
 
 def test_a_circle_is_refused(make_signer: Callable[..., Any], path: Path) -> None:
-    chain = Chain(make_signer, (1,), valid_from=NOW)
+    # at one moment: no key is valid before the rotation that made it
+    chain = Chain(make_signer, (1,), valid_from=NOW + DAY)
     for serial in (1, 2, 3):
         back = sign_rotation(
             chain.entries[0], serial=serial, ends_previous=NOW + DAY, signer=chain.signers[1], at=NOW + DAY
@@ -444,10 +445,68 @@ def test_a_revoked_key_in_the_middle_proves_no_successor(chain: Chain, path: Pat
         pin_chain(path, chain.export(), where="f", now=NOW + 9 * DAY)
 
 
-def test_an_expired_key_leaves_a_doubt(chain: Chain, path: Path) -> None:
+def test_an_ended_key_proves_no_successor(chain: Chain, path: Path) -> None:
+    """A thief can rotate it today with a date from before its end, to a key without one."""
+    end = NOW + 3 * DAY
+    pin(path, replace(chain.entries[0], valid_until=end))
+    before = path.read_bytes()
+    _entry, stolen = chain.thief(0, NOW + DAY)
+    for rotation in (stolen, chain.rotations[0]):  # nobody can tell them apart
+        with pytest.raises(BindingError, match="proves nothing") as caught:
+            pin_chain(path, chain.export() | {"rotations": [rotation]}, where="f", now=end)
+        assert caught.value.binding is Binding.AUTHORITY
+        assert chain.entries[0].key_id in caught.value.where
+        assert "--again" in caught.value.do
+        assert path.read_bytes() == before
+    assert pin_chain(path, chain.export(1), where="f", now=end - timedelta(microseconds=1)).added == (
+        chain.entries[1].key_id,
+    )
+
+
+def test_an_ended_key_in_the_middle_proves_no_successor(chain: Chain, path: Path) -> None:
+    """Neither by its own entry here nor by what the rotation to it signed."""
+    pin(path, chain.entries[0])
+    middle = replace(chain.entries[1], valid_until=NOW + 3 * DAY)
+    both = [chain.rotation(0, middle), chain.rotations[1]]
+    with pytest.raises(BindingError, match="proves nothing"):
+        pin_chain(path, chain.export() | {"rotations": both}, where="f", now=NOW + 9 * DAY)
+    pin_chain(path, chain.export() | {"rotations": both[:1]}, where="f", now=NOW + 9 * DAY)
+    with pytest.raises(BindingError, match="proves nothing"):
+        pin_chain(path, chain.export() | {"rotations": both}, where="f", now=NOW + 9 * DAY)
+    assert len(Trust.load(path, []).keys) == 2
+
+
+def test_a_rotation_in_the_file_stands_when_its_predecessor_has_ended(chain: Chain, path: Path) -> None:
     pin(path, replace(chain.entries[0], valid_until=NOW + 3 * DAY))
-    (caveat,) = pin_chain(path, chain.export(1), where="f", now=NOW + 9 * DAY).caveats
-    assert "own clock" in caveat
+    pin_chain(path, chain.export(1), where="f", now=NOW + 2 * DAY)
+    before = path.read_bytes()
+    followed = pin_chain(path, chain.export(1), where="f", now=NOW + 9 * DAY)
+    assert (followed.proven_by, followed.added) == (chain.entries[0].key_id, ())
+    assert path.read_bytes() == before
+    assert pin_chain(path, chain.export(), where="f", now=NOW + 9 * DAY).added == (chain.entries[2].key_id,)
+    trust = Trust.load(path, [])
+    assert check(signed(chain.signers[2], NOW + 3 * DAY), trust, NOW + 9 * DAY).caveats == ()
+
+
+def test_the_newest_key_of_a_chain_is_pinned_again_by_decision(chain: Chain, path: Path) -> None:
+    pin(path, replace(chain.entries[0], valid_until=NOW + 3 * DAY))
+    followed = pin_chain(path, chain.export(), where="f", now=NOW + 9 * DAY, again=True)
+    assert (followed.proven_by, followed.added) == (None, (chain.entries[2].key_id,))
+    trust = Trust.load(path, [])
+    assert [key.key_id for key in trust.keys] == [chain.entries[0].key_id, chain.entries[2].key_id]
+    assert trust.rotations == ()
+
+
+@pytest.mark.parametrize("valid_from", [None, NOW, NOW + DAY - timedelta(microseconds=1)])
+def test_no_key_is_valid_before_the_rotation_that_made_it(chain: Chain, path: Path, valid_from: Any) -> None:
+    entry = replace(chain.entries[1], valid_from=valid_from)
+    value = chain.file(rotations=[chain.rotation(0, entry)])
+    value["keys"][1] = entry.record()
+    refused(path, value, "valid before the rotation was signed")
+    pin(path.with_name("hers.json"), chain.entries[0])
+    with pytest.raises(BindingError, match="valid before the rotation was signed"):
+        pin_chain(path.with_name("hers.json"), chain.export() | {"rotations": value["rotations"]},
+                  where="f", now=NOW + 2 * DAY)  # fmt: skip
 
 
 def test_a_rotation_from_the_future_is_refused(chain: Chain, path: Path) -> None:
