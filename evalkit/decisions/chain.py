@@ -221,14 +221,6 @@ def _check_said(verified: Verified, plan: Precommit, plan_digest: str) -> None:
             expected="run, phase, digest, custody and ledger head of plan.json",
             do="make a new run",
         )
-    if plan.ephemeral_keys != verified.key.ephemeral:
-        raise BindingError(
-            Binding.PRECOMMIT,
-            "the plan says otherwise of its key than your trust file: made for this run only, or not",
-            where=PLAN,
-            expected=f"ephemeral_keys {str(verified.key.ephemeral).lower()}",
-            do="ask the signer for the entry of the key as evalkit keys export prints it",
-        )
 
 
 def _stated_run_id(plan_bytes: bytes) -> str | None:

@@ -277,8 +277,10 @@ def _answer_lines(d: dict[str, Any]) -> list[Line]:
 def _rivals(run: OpenExAnte) -> list[Line]:
     """Other plans of the same signer: many plans, the best one shown, is a way to cheat."""
     plan = run.evidence.opened.plan
-    if plan.ephemeral_keys:
-        return []  # a key made for one run has a ledger of its own, which shows nothing of other plans
+    if plan.ephemeral_keys and run.attestation.key.ephemeral:
+        # a key made for one run has a ledger of its own, which shows nothing of other plans; that it was made
+        # for one run, the verifier's own trust file must say as well
+        return []
     size = run.signed_head.size  # what stands behind it, anybody could have written
     made = [r.get("document") for r in run.journal if r["event"] == "precommit" and r["seq"] < size]
     # by digest; an entry without one is of no plan that could be shown

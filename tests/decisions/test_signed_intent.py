@@ -175,10 +175,16 @@ def test_the_plans_attestation_says_what_the_plan_says(planned: World, says: dic
     assert refused(planned, "says other things than the plan") is Binding.ATTESTATION
 
 
-def test_own_keys_cannot_pass_for_keys_of_one_run(planned: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else the lines about rival plans would be left out."""
-    replan(planned, lambda plan: plan.update(ephemeral_keys=False))
-    assert refused(planned, "made for this run only, or not") is Binding.PRECOMMIT
+def test_own_keys_cannot_pass_for_keys_of_one_run(
+    planned: World, document: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan that calls its signer's own key one that was made for this run: rivals are shown all the same."""
+    trust = planned.places.trust
+    trust.write_bytes(trust.read_bytes().replace(b'"ephemeral":true', b'"ephemeral":false'))
+    forge(planned, document, lambda d: None)
+    report = verify_run(planned.run, places=planned.places)
+    assert planned.plan["ephemeral_keys"]
+    assert [line.detail for line in report.lines if "plans that this signer made" in line.text]
 
 
 @pytest.mark.parametrize(
