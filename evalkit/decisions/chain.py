@@ -185,7 +185,7 @@ def open_plan(run_dir: Path, trust: Trust) -> OpenPlan:
     plan = Precommit.from_json(plan_bytes)
     check_signer(verified, plan, PLAN_ATTESTATION)
     _check_said(verified, plan, digest(plan_bytes))
-    check_custodian(plan, trust)
+    check_custodian(plan, trust, attested_at=stamps.known(PRECOMMIT))
     if [c.case_id for c in plan.cases] != plan.pair.order or not len(plan.pair.order) == len(
         set(plan.pair.order)
     ) == 2:

@@ -61,6 +61,11 @@ class Stamps:
         except BindingError:
             return None
 
+    def known(self, phase: str) -> datetime | None:
+        """The same for an envelope that was judged before, None where there was none."""
+        envelope = self.envelopes.get(phase)
+        return None if envelope is None else self.attested_at(phase, envelope)
+
     def verified(self, phase: str) -> Timestamp:
         """The timestamp of a phase whose envelope was judged.  Raises `BindingError` ``timestamp``."""
         try:

@@ -43,7 +43,7 @@ from evalkit.decisions.reveal_document import document_of, predicate_of
 from evalkit.decisions.run_document import same, without_ledger
 from evalkit.decisions.settling import OPTIONAL, REPORTS, REQUIRED
 from evalkit.decisions.supersession import check_superseded
-from evalkit.decisions.timestamps import ENVELOPES, claims
+from evalkit.decisions.timestamps import ENVELOPES, PRECOMMIT, claims
 from evalkit.errors import Binding, BindingError, located
 from evalkit.sealing import (
     PREDICATES,
@@ -209,7 +209,7 @@ def _plan_lines(opened: OpenPlan) -> list[Line]:
             " the accepted warnings; nothing in it is dated after the cutoff",
             ", ".join(plan.pair.order),
         ),
-        *plan_claims(plan, check_custodian(plan, opened.trust)),
+        *plan_claims(plan, check_custodian(plan, opened.trust, attested_at=opened.stamps.known(PRECOMMIT))),
         Line("policy", f"verification mode {plan.verification_mode}: no artifact bytes were replayed"),
         Line("policy", f"label {plan.contamination}"),
         Line(

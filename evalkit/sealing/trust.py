@@ -216,6 +216,14 @@ class Trust:
         """The rotation in which that key is the successor."""
         return self._made.get(key_id)
 
+    def origin(self, key_id: str) -> str:
+        """The first key of the chain of rotations that leads to that key; itself where none does."""
+        seen = set()
+        while (rotation := self.rotation_to(key_id)) is not None and key_id not in seen:
+            seen.add(key_id)
+            key_id = rotation.previous
+        return key_id
+
     def suspension(self, key_id: str) -> str:
         """Why the rotation that pinned that key does not count, or the empty string."""
         return self._suspended.get(key_id, "")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
@@ -19,6 +20,7 @@ from pydantic import Field
 
 from evalkit.decisions.case import PART_A_FILES, PartA, part_a
 from evalkit.decisions.layout import read_bound, sealed_file
+from evalkit.decisions.moments import instant
 from evalkit.decisions.packet import Frozen, Moment, Text, dump, parse
 from evalkit.decisions.sealed_pair import PACKETS, LedgerHead, PlannedPair, SealedCase, SealedPair, place_of
 from evalkit.errors import Binding, BindingError, EvalkitError
@@ -32,6 +34,7 @@ from evalkit.sealing import (
     load_canonical,
     verify,
 )
+from evalkit.sealing.ledger import CLOCK_TOLERANCE
 
 if TYPE_CHECKING:
     from evalkit.decisions.plan import Precommit
@@ -132,9 +135,19 @@ def open_bundle(folder: Path, trust: Trust) -> OpenBundle:
 
 
 def verify_custodian(
-    envelope: bytes, subject_name: str, phase: str, trust: Trust, *, run_id: str, key_id: str
+    envelope: bytes,
+    subject_name: str,
+    phase: str,
+    trust: Trust,
+    *,
+    run_id: str,
+    key_id: str,
+    attested_at: datetime | None = None,
 ) -> Verified:
-    """An envelope by the custodian named, and in the one spelling that her key gave it (rules 1 and 2)."""
+    """An envelope by the custodian named, and in the one spelling that her key gave it (rules 1 and 2).
+
+    ``attested_at``: a time at which a pinned timestamp authority saw what it stands in.
+    """
     if trust.key(key_id) is None:
         raise BindingError(
             Binding.AUTHORITY,
@@ -145,7 +158,12 @@ def verify_custodian(
             " keys pin it",
         )
     verified = verify(
-        envelope, subject_name=subject_name, predicate_type=PREDICATES[phase], trust=trust, run_id=run_id
+        envelope,
+        subject_name=subject_name,
+        predicate_type=PREDICATES[phase],
+        trust=trust,
+        run_id=run_id,
+        attested_at=attested_at,
     )
     require_spelling(envelope, verified)
     if verified.key.key_id != key_id:
@@ -170,10 +188,10 @@ def require_spelling(envelope: bytes, verified: Verified) -> None:
         )
 
 
-def check_custodian(plan: Precommit, trust: Trust) -> Verified | None:
+def check_custodian(plan: Precommit, trust: Trust, *, attested_at: datetime | None = None) -> Verified | None:
     """The custody of a plan is one that this version knows, and what the custodian signed is what is planned.
 
-    Returns her verified word for the bundle, None where there is no custodian.
+    ``attested_at``: by when the plan's attestation existed, and with it the bundle that it holds.  Returns her verified word for the bundle, None where there is no custodian.
     """
     custodian = plan.custodian
     if plan.custody == "timelock":
@@ -191,6 +209,13 @@ def check_custodian(plan: Precommit, trust: Trust) -> Verified | None:
         return None
     bundle = custodian.bundle
     refuse_one_key(custodian.key_id, plan.signing_key_id, plan.custody)
+    if trust.origin(custodian.key_id) == trust.origin(plan.signing_key_id):
+        _refuse(
+            Binding.AUTHORITY,
+            "custodian and evaluator have keys of one owner: rotations lead from one to the other",
+            custodian.key_id,
+            "two keys of two accounts",
+        )
     data = bundle.to_json()
     verified = verify_custodian(
         canonical_json(custodian.attestation),
@@ -199,8 +224,17 @@ def check_custodian(plan: Precommit, trust: Trust) -> Verified | None:
         trust,
         run_id=plan.run_id,
         key_id=custodian.key_id,
+        attested_at=attested_at,
     )
     verified.check_subject(data)
+    signed_at = verified.signed_at
+    if signed_at is None or instant(bundle.sealed_at) > signed_at + CLOCK_TOLERANCE:
+        _refuse(
+            Binding.ATTESTATION,
+            f"the bundle says that it was sealed at {bundle.sealed_at}, after it was signed",
+            BUNDLE,
+            f"a time up to {signed_at}",
+        )
     planned: dict[str, Any] = {
         "run_id": plan.run_id,
         "custody": plan.custody,

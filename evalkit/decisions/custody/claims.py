@@ -32,8 +32,8 @@ def plan_claims(plan: Precommit, sealed: Verified | None) -> list[Line]:
     return [
         _line(
             "proven",
-            "Part A and the sealed files are those that the custodian's key signed before the plan; that key is not"
-            " the evaluator's",
+            "Part A and the sealed files are those that the custodian's key signed; it is another key than the"
+            " plan's, and no rotation that your trust file knows leads from one to the other",
             plan.custodian.key_id,
         ),
         policy,

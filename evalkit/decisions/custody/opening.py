@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from evalkit.decisions.chain import OpenExAnte
 from evalkit.decisions.custody.bundle import verify_custodian
+from evalkit.decisions.layout import REVEAL
 from evalkit.decisions.moments import instant
 from evalkit.errors import Binding, BindingError, EvalkitError
 from evalkit.sealing import CanonicalError, Head, canonical_json, digest, load_canonical
@@ -90,6 +91,7 @@ def check_release(run: OpenExAnte, openings: Any, envelope: Any) -> Release:
         opened.trust,
         run_id=opened.plan.run_id,
         key_id=custodian.key_id,
+        attested_at=opened.stamps.known(REVEAL),
     )
     verified.check_subject(canonical_json(openings))
     predicate = verified.predicate
@@ -101,11 +103,16 @@ def check_release(run: OpenExAnte, openings: Any, envelope: Any) -> Release:
     others = predicate.get("others")
     if type(others) is not dict or {(k, type(v)) for k, v in others.items()} != _OTHERS:
         _refuse("the custodian's count of other bundles is malformed", "sealed and released, two integers")
+    if not 0 <= others["released"] <= others["sealed"]:
+        _refuse("the custodian's count of other bundles cannot be", "0 or more released, of those sealed")
     released_at: Any = predicate.get("released_at")
     try:
         at = instant(released_at)
     except (TypeError, ValueError):
         _refuse("the release has no time", "the time of the release, with its offset")
+    signed_at = verified.signed_at
+    if signed_at is None or abs(signed_at - at) > CLOCK_TOLERANCE:
+        _refuse(f"the release is dated {released_at}, and was signed at another time", f"{signed_at}")
     finalized = run.document["finalized_at"]
     if at + CLOCK_TOLERANCE < instant(finalized):
         _refuse(f"the release is dated {released_at}, before the run was final", f"from {finalized} on")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -54,14 +55,15 @@ def resigned(
     signer: Any = None,
     phase: str = "custody/opening",
     subject: bytes | None = None,
+    later: timedelta = timedelta(0),
 ) -> None:
     """The opening with openings and predicate edited, and signed anew, by the custodian or somebody else.
 
-    ``subject``: what is signed instead of the openings.
+    ``subject``: what is signed instead of the openings.  ``later``: than the release was signed.
     """
     value = json.loads(two.opening.read_bytes())
     predicate = json.loads(base64.b64decode(value["release"]["payload"]))["predicate"]
-    predicate.pop("signed_at", None)  # signing states its own
+    at = datetime.fromisoformat(predicate.pop("signed_at"))
     edit(value["openings"], predicate)
     envelope = sign(
         "openings.json",
@@ -69,6 +71,7 @@ def resigned(
         predicate_type=PREDICATES[phase],
         predicate=predicate,
         signer=signer or QuickSigner(two.custodian.places.signing_key),
+        at=at + later,
     )
     value["release"] = json.loads(envelope)
     two.opening.write_bytes(canonical_json(value))

@@ -127,7 +127,7 @@ def test_each_word_of_the_custodian_needs_a_key_pinned_for_it(
 
 def test_what_verify_says_of_a_second_party(planned: Two, revealed: Two) -> None:
     before, after = lines(planned), lines(revealed)
-    signed = "Part A and the sealed files are those that the custodian's key signed before the plan; that key is not the evaluator's"
+    signed = "Part A and the sealed files are those that the custodian's key signed; it is another key than the plan's, and no rotation that your trust file knows leads from one to the other"
     released = "the custodian's key signed that it releases these openings for this very ex-ante attestation, and signed that after the attestation was made"
     assert before[signed] == after[signed] == "proven"
     assert released not in before

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from decisions.fixtures import QuickSigner
 from decisions.forging import opened_run, sign_reveal
 from decisions.support import evaluate_world, make_world
 from evalkit.decisions import reveal, verify_run
+from evalkit.decisions.chain import load_trust, open_plan
 from evalkit.decisions.custody.bundle import CUSTODY_PHASES
 from evalkit.decisions.custody.opening import bindings_of
 from evalkit.decisions.run_keys import SIGNED_PHASES
@@ -97,7 +99,7 @@ RELEASES: dict[str, tuple[Binding, Callable[[Json, Json], Any]]] = {
     "a time as a number": (Binding.ATTESTATION, lambda o, p: p.update(released_at=7)),
     "a time without offset": (Binding.ATTESTATION, lambda o, p: p.update(released_at="2030-01-01T00:00:00")),
     "before the run": (Binding.ATTESTATION, lambda o, p: p.update(released_at="2020-01-01T00:00:00Z")),
-    "after the reveal": (Binding.RUN, lambda o, p: p.update(released_at="2090-01-01T00:00:00Z")),
+    "after the reveal": (Binding.ATTESTATION, lambda o, p: p.update(released_at="2090-01-01T00:00:00Z")),
     "no ledger": (Binding.RUN, lambda o, p: p.pop("ledger")),
     "a ledger head that is none": (Binding.RUN, lambda o, p: p.update(ledger=[])),
     "a count that is none": (Binding.ATTESTATION, lambda o, p: p.update(others={"sealed": True})),
@@ -159,13 +161,53 @@ def test_an_unreadable_opening(answered: Two, tmp_path: Path) -> None:
         not_revealed(answered, Binding.ATTESTATION)
 
 
-def test_a_reveal_is_not_dated_before_the_release(answered: Two) -> None:
+def test_a_reveal_is_not_dated_before_the_release(answered: Two, no_tolerance: None) -> None:
     final = json.loads((answered.run / "ex-ante" / "run.json").read_bytes())["finalized_at"]
-    later = (datetime.fromisoformat(final) + timedelta(minutes=1)).isoformat()
-    resigned(answered, lambda o, p: p.update(released_at=later))
     with pytest.raises(BindingError, match="before the custodian released") as error:
         answered.reveal(revealed_at=final)
     assert error.value.binding is Binding.RUN
+
+
+@pytest.fixture
+def no_tolerance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the clocks of two people: the tests are quicker than what is tolerated."""
+    monkeypatch.setattr("evalkit.decisions.custody.opening.CLOCK_TOLERANCE", timedelta(0))
+
+
+@pytest.mark.parametrize("released_at", ["9999-12-31T23:59:59.999999Z", "0001-01-01T00:00:00+14:00", 3, None])
+def test_odd_times_of_a_release(answered: Two, released_at: Any) -> None:
+    resigned(answered, lambda o, p: p.update(released_at=released_at))
+    not_revealed(answered, Binding.ATTESTATION)
+
+
+def test_a_release_is_signed_when_it_says(answered: Two) -> None:
+    """A custodian's key that has ended since cannot be dated back by one of the two times alone."""
+    resigned(answered, lambda o, p: None, later=timedelta(days=-400))
+    with pytest.raises(BindingError, match="was signed at another time"):
+        answered.reveal()
+
+
+@pytest.mark.parametrize(
+    "others", [{"sealed": -5, "released": 0}, {"sealed": 1, "released": 2}, {"sealed": 1, "released": -1}]
+)
+def test_a_count_that_cannot_be(answered: Two, others: dict[str, int]) -> None:
+    resigned(answered, lambda o, p: p.update(others=others))
+    with pytest.raises(BindingError, match="cannot be"):
+        answered.reveal()
+
+
+def test_two_keys_of_one_owner_are_no_second_party(answered: Two) -> None:
+    """The verifier's own trust file knows a rotation from the evaluator's key to the custodian's."""
+    trust = load_trust(answered.run, None, answered.evaluator.places)
+    plan = open_plan(answered.run, trust).plan
+    assert plan.custodian is not None
+    real = trust.rotation_to
+    chain = SimpleNamespace(previous=plan.signing_key_id)
+    custodian = plan.custodian.key_id
+    object.__setattr__(trust, "rotation_to", lambda key: chain if key == custodian else real(key))
+    with pytest.raises(BindingError, match="keys of one owner") as caught:
+        open_plan(answered.run, trust)
+    assert caught.value.binding is Binding.AUTHORITY
 
 
 # --- reveals that an evaluator signs by hand
@@ -219,16 +261,18 @@ def test_verify_checks_the_release_of_a_reveal(answered: Two, name: str) -> None
     assert error.value.binding is binding, error.value
 
 
-def test_verify_checks_that_the_reveal_is_not_dated_before_the_release(answered: Two) -> None:
+def test_verify_checks_that_the_reveal_is_not_dated_before_the_release(
+    answered: Two, monkeypatch: pytest.MonkeyPatch
+) -> None:
     document = json.loads(
         canonical_json(
             reveal(answered.run, opening=answered.opening, places=answered.evaluator.places).document
         )
     )
-    later = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
-    resigned(answered, lambda o, p: p.update(released_at=later))
-    document["release"] = json.loads(answered.opening.read_bytes())["release"]
+    run = json.loads((answered.run / "ex-ante" / "run.json").read_bytes())
+    document["revealed_at"] = run["finalized_at"]
     sign_reveal(answered.evaluator, document)
+    monkeypatch.setattr("evalkit.decisions.custody.opening.CLOCK_TOLERANCE", timedelta(0))
     with pytest.raises(BindingError, match="before the custodian released") as error:
         answered.verify()
     assert error.value.binding is Binding.RUN
