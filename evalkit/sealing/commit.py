@@ -262,7 +262,10 @@ def commit_directory(target: Path, build: Callable[[Path], None], *, observe: Ob
 
 
 def _our_folder(dir_fd: int, name: str) -> bool:
-    found = os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
+    try:
+        found = os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
 
 

@@ -306,9 +306,9 @@ class Ledger:
     def _time(self, before: dict[str, Any] | None) -> str:
         now = self.clock()
         text = _time_text(now)
-        last = None if before is None else before.get("time")
-        if last is None:
+        if before is None or "time" not in before:
             return text
+        last = before["time"]
         if not is_time(last):
             refuse("the time of the last entry is malformed", f"{self.path}: the last line", TIME_EXPECTED)
         if text >= last:
