@@ -35,28 +35,37 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum
 
+from evalkit.visible import visible
+
 
 class EvalkitError(Exception):
-    """A failure with a known cause.  ``exit_code`` is what the command line returns."""
+    """A failure with a known cause.  ``exit_code`` is what the command line returns.
+
+    The fields are as they were given; the message shows them by `visible`, since file names and what
+    files say may hold anything.  ``details`` are further lines of what is wrong.
+    """
 
     exit_code = 2
 
-    def __init__(self, what: str, *, where: str = "", expected: str = "", do: str = "") -> None:
+    def __init__(
+        self, what: str, *, where: str = "", expected: str = "", do: str = "", details: tuple[str, ...] = ()
+    ) -> None:
         self.what = what
+        self.details = details
         self.where = where
         self.expected = expected
         self.do = do
         super().__init__(self.message())
 
     def message(self) -> str:
-        parts = [self.what]
+        parts = [self.what, *(f"  {detail}" for detail in self.details)]
         if self.where:
             parts.append(f"where: {self.where}")
         if self.expected:
             parts.append(f"expected: {self.expected}")
         if self.do:
             parts.append(f"do: {self.do}")
-        return "\n  ".join(parts)
+        return "\n  ".join(map(visible, parts))
 
     def within(self, place: str) -> None:
         """Put ``place`` (a file) before where it happened, unless it is named there already."""

@@ -7,12 +7,14 @@ Errors that a user can mend are printed as what, where, expected, do, and end wi
 from __future__ import annotations
 
 import importlib
+import io
 import sys
 
 import click
 
 import evalkit
 from evalkit.errors import EvalkitError
+from evalkit.visible import visible
 
 #: command -> (module, attribute, one line of help)
 COMMANDS = {
@@ -66,12 +68,17 @@ def app() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit."""
+    for stream in (sys.stdout, sys.stderr):
+        # what cannot be encoded (a path that is not UTF-8, a letter that the terminal lacks) is escaped, no defect
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         app.main(args=arguments, prog_name="evalkit", standalone_mode=False)
     except EvalkitError as error:
         click.echo(f"evalkit: {error.message()}", err=True)
         sys.exit(error.exit_code)
     except click.ClickException as error:
+        error.message = visible(error.message)  # type: ignore[misc]
         error.show()
         sys.exit(2)
     except click.exceptions.Exit as stop:

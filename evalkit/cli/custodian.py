@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from evalkit.cli.options import json_option, print_json, run_argument, trust_option
+from evalkit.cli.options import json_option, print_json, run_argument, say, trust_option
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -71,11 +71,11 @@ def seal(
             }
         )
         return
-    click.echo(f"sealed for run {bundle.run_id} in {out}, custody {bundle.custody}")
-    click.echo(f"custodian {bundle.custodian_key_id}")
+    say(f"sealed for run {bundle.run_id} in {out}, custody {bundle.custody}")
+    say(f"custodian {bundle.custodian_key_id}")
     if shipped_among(bundle.cases):
-        click.echo(NOT_BLIND)
-    click.echo(
+        say(NOT_BLIND)
+    say(
         f"hand over {out} and nothing else; the evaluator: evalkit decisions precommit {_quoted(out)} --out RUN"
     )
 
@@ -96,10 +96,8 @@ def request(run: Path, out: Path, trust: Path | None, as_json: bool) -> None:
     if as_json:
         print_json({"phase": "requested", "run_id": made.run_id, "request": str(out)})
         return
-    click.echo(f"request for run {made.run_id} in {out}")
-    click.echo(
-        f"hand it to the custodian, who answers with: evalkit custodian open {_quoted(out)} --out OPENING"
-    )
+    say(f"request for run {made.run_id} in {out}")
+    say(f"hand it to the custodian, who answers with: evalkit custodian open {_quoted(out)} --out OPENING")
 
 
 @custodian.command("open")
@@ -128,13 +126,11 @@ def open_(request: Path, out: Path, trust: Path | None, as_json: bool) -> None:
         )
         return
     if made.again:
-        click.echo(
-            f"run {made.run_id} verified; released before, {made.released_at}: the same bytes in {out}"
-        )
+        say(f"run {made.run_id} verified; released before, {made.released_at}: the same bytes in {out}")
     else:
-        click.echo(f"run {made.run_id} verified and released {made.released_at}; opening in {out}")
-    click.echo("it holds the outcomes in the clear: hand it to the evaluator and to nobody else")
-    click.echo(f"the evaluator: evalkit decisions reveal RUN --opening {_quoted(out)} --write-calibration")
+        say(f"run {made.run_id} verified and released {made.released_at}; opening in {out}")
+    say("it holds the outcomes in the clear: hand it to the evaluator and to nobody else")
+    say(f"the evaluator: evalkit decisions reveal RUN --opening {_quoted(out)} --write-calibration")
 
 
 def _quoted(path: Path) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from evalkit.cli.custodian import NOT_BLIND
-from evalkit.cli.options import json_option, print_json, run_argument, trust_option
+from evalkit.cli.options import json_option, print_json, run_argument, say, trust_option
 from evalkit.cli.timestamps import prepare, stamp_phase, tsa_option
 from evalkit.errors import Blocked, EvalkitError
 
@@ -47,9 +47,9 @@ def import_(sheets: tuple[Path, ...], pairs: Path, out: Path, frozen_at: str | N
         ) from None
     catalog = import_cases(list(sheets), pairs, out, frozen_at=when)
     pairs_made = f"{len(catalog.pairs)} pair{'s' if len(catalog.pairs) != 1 else ''}"
-    click.echo(f"{len(catalog.cases)} cases, {pairs_made} in {out}")
+    say(f"{len(catalog.cases)} cases, {pairs_made} in {out}")
     for pair in catalog.pairs:
-        click.echo(f"  --pair {pair.pair_id}")
+        say(f"  --pair {pair.pair_id}")
 
 
 @decisions.command()
@@ -148,24 +148,20 @@ def precommit(
                 | timestamp
             )
             return
-        click.echo(f"sealed run {plan.run_id} in {out}, model {plan.model['model']}")
+        say(f"sealed run {plan.run_id} in {out}, model {plan.model['model']}")
         for case in plan.cases:
-            click.echo(f"  {case.case_id}: accepted warnings {', '.join(case.accepted_warnings) or 'none'}")
+            say(f"  {case.case_id}: accepted warnings {', '.join(case.accepted_warnings) or 'none'}")
         if plan.custodian is not None:
-            click.echo(
-                f"custody {plan.custody}: the outcomes open by a release of {plan.custodian.key_id} only"
-            )
+            say(f"custody {plan.custody}: the outcomes open by a release of {plan.custodian.key_id} only")
         elif plan.ephemeral_keys:
-            click.echo(
+            say(
                 "custody self: keys made for this run by this user; not blind (evalkit keys init makes yours)"
             )
         else:
-            click.echo("custody self: your own key opens the outcomes; not blind")
+            say("custody self: your own key opens the outcomes; not blind")
         if plan.custodian is not None and shipped_among(plan.cases):
-            click.echo(NOT_BLIND)
-        click.echo(
-            f"next: evalkit decisions evaluate {shlex.quote(str(out))} --write-run   (writes {EX_ANTE}/)"
-        )
+            say(NOT_BLIND)
+        say(f"next: evalkit decisions evaluate {shlex.quote(str(out))} --write-run   (writes {EX_ANTE}/)")
 
     stamp_phase(tsa, out, "precommit", trust, report, as_json=as_json)
 
@@ -234,16 +230,18 @@ def evaluate(
         if missing is not None:  # the exit code is the blocker's: it outweighs a missing timestamp
             click.echo(f"evalkit: {missing.message()}", err=True)
         raise Blocked(
-            "a decision record is blocked"
-            + "".join(
-                f"\n    {c['case_id']}: {f['code']} at {f['where']}: {f['what']}"
-                for c in summary["cases"]
-                for f in c["findings"][:5]
-            )
-            + "".join(
-                f"\n    {c['case_id']}: and {len(c['findings']) - 5} more"
-                for c in summary["cases"]
-                if len(c["findings"]) > 5
+            "a decision record is blocked",
+            details=(
+                *(
+                    f"{c['case_id']}: {f['code']} at {f['where']}: {f['what']}"
+                    for c in summary["cases"]
+                    for f in c["findings"][:5]
+                ),
+                *(
+                    f"{c['case_id']}: and {len(c['findings']) - 5} more"
+                    for c in summary["cases"]
+                    if len(c["findings"]) > 5
+                ),
             ),
             where=f"{run}/ex-ante/run.json" if write_run else "the answers of this attempt",
             expected="no blocker in either case",
@@ -268,26 +266,26 @@ def _evaluated(run: Path, document: dict[str, Any], summary: dict[str, Any], as_
     here = shlex.quote(str(run))
     if not summary["written"]:
         if summary["attempts"] < document["precommit"]["attempt_cap"]:
-            click.echo(f"next: evalkit decisions evaluate {here} --write-run   (another attempt)")
+            say(f"next: evalkit decisions evaluate {here} --write-run   (another attempt)")
     elif summary["eligible"] and document["precommit"]["custodian"] is not None:
-        click.echo(f"next: evalkit custodian request {here} --out REQUEST   (for the custodian)")
+        say(f"next: evalkit custodian request {here} --out REQUEST   (for the custodian)")
     elif summary["eligible"]:
-        click.echo(f"next: evalkit decisions reveal {here} --write-calibration   (opens the outcomes)")
+        say(f"next: evalkit decisions reveal {here} --write-calibration   (opens the outcomes)")
 
 
 def _print_evaluation(summary: dict[str, Any]) -> None:
     replayed = ", replayed" if summary["replayed"] else ""
-    click.echo(
+    say(
         f"run {summary['run_id']}, {summary['model']}{replayed}, attempt {summary['attempt']} of"
         f" {summary['attempts']} so far, {summary['label']}"
     )
     for case in summary["cases"]:
         state = "eligible" if case["eligible"] else f"BLOCKED {', '.join(case['blockers'])}"
-        click.echo(
+        say(
             f"  {case['case_id']}: process {case['process_score']} of {case['process_maximum']}, {state};"
             " a person must review the substance"
         )
-    click.echo(f"written: {summary['written'] or 'nothing but the ledger (--write-run writes the run)'}")
+    say(f"written: {summary['written'] or 'nothing but the ledger (--write-run writes the run)'}")
 
 
 @decisions.command()
@@ -333,23 +331,23 @@ def _revealed(run: Path, opening: Path | None, summary: dict[str, Any], as_json:
     if as_json:
         print_json(summary)
         return
-    click.echo(f"run {summary['run_id']}, revealed {summary['revealed_at']}, {summary['label']}")
+    say(f"run {summary['run_id']}, revealed {summary['revealed_at']}, {summary['label']}")
     for case in summary["cases"]:
         log = "infinite" if case["log"] is None else f"{case['log']:.3f}"
-        click.echo(
+        say(
             f"  {case['case_id']}: {case['realized_scenario_id']} happened, given"
             f" {float(case['realized_probability']):.3f}; Brier {case['brier']:.3f} (uniform"
             f" {case['brier_uniform']:.3f}), log {log} (uniform {case['log_uniform']:.3f}), n = 1"
         )
     for name in ("brier", "log"):
-        click.echo(f"  {name}: {summary['conventions'][name]}")
-    click.echo(f"written: {summary['written'] or 'nothing but the ledger (--write-calibration writes it)'}")
+        say(f"  {name}: {summary['conventions'][name]}")
+    say(f"written: {summary['written'] or 'nothing but the ledger (--write-calibration writes it)'}")
     here = shlex.quote(str(run))
     if summary["written"]:
-        click.echo(f"next: evalkit verify {here}; evalkit report {here}")
+        say(f"next: evalkit verify {here}; evalkit report {here}")
     else:
         given = f" --opening {shlex.quote(str(opening))}" if opening else ""
-        click.echo(f"next: evalkit decisions reveal {here}{given} --write-calibration")
+        say(f"next: evalkit decisions reveal {here}{given} --write-calibration")
 
 
 @decisions.command()
@@ -362,4 +360,4 @@ def export(run: Path, case_id: str, out: Path, trust: Path | None) -> None:
     from evalkit.decisions.export import export_part_a
 
     export_part_a(run, case_id=case_id, out=out, trust=trust)
-    click.echo(f"Part A and its prompt in {out}/part-a")
+    say(f"Part A and its prompt in {out}/part-a")

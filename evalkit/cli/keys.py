@@ -11,6 +11,7 @@ import click
 
 from evalkit.cli.options import json_option, print_json, trust_option
 from evalkit.errors import EvalkitError
+from evalkit.visible import visible
 
 if TYPE_CHECKING:
     from evalkit.sealing import Places, Trust, TrustedKey
@@ -184,7 +185,7 @@ def list_keys(trust: Path | None, as_json: bool) -> None:
             ("  may sign", "\n            ".join(key.predicate_types) or "nothing"),
             ("  runs", "every run" if key.runs is None else ", ".join(key.runs) or "none"),
             ("  custody", f"{kind}{key.custody}"),
-            ("  comment", key.comment),
+            ("  comment", visible(key.comment)),
         ):
             if value or not name.startswith(" "):
                 click.echo(f"{name:<11} {value}".rstrip())

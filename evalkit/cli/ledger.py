@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evalkit.cli.options import failure_record, json_option, print_json, trust_option
+from evalkit.cli.options import failure_record, json_option, print_json, say, trust_option
 from evalkit.errors import Binding, BindingError, EvalkitError
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def verify(
     if failures:
         *others, worst = sorted(failures, key=lambda error: error.exit_code)
         for error in others:
-            click.echo(f"evalkit: {error.message()}", err=True)
+            say(f"evalkit: {error.message()}", err=True)
         raise worst
 
 
@@ -181,24 +181,24 @@ def _heads(run: Path, trust: Path | None) -> SignedHeads:
 
 
 def _print(one: CheckedLedger, signed: dict[str, int]) -> None:
-    click.echo(f"{one.path}")
+    say(f"{one.path}")
     if one.start.size:
-        click.echo(f"  a segment: what came before entry {one.start.size} is not in it")
+        say(f"  a segment: what came before entry {one.start.size} is not in it")
     entries = _counted(one.head.size - one.start.size, "entry", "entries")
-    click.echo(f"  whole: {entries}, head {one.head.size} {one.head.digest}")
+    say(f"  whole: {entries}, head {one.head.size} {one.head.digest}")
     if one.first_time:
-        click.echo(f"  from {one.first_time} to {one.last_time}, by its signer's clock")
-    click.echo(f"  {', '.join(f'{count} {event}' for event, count in one.events.items()) or 'no events'}")
+        say(f"  from {one.first_time} to {one.last_time}, by its signer's clock")
+    say(f"  {', '.join(f'{count} {event}' for event, count in one.events.items()) or 'no events'}")
     for (run, phase), attempts in one.runs.items():
         states = Counter(attempt.state for attempt in attempts)
         counted = ", ".join(f"{count} {state}" for state, count in states.items())
-        click.echo(f"  run {run}, {phase}: {_counted(len(attempts), 'attempt', 'attempts')}: {counted}")
+        say(f"  run {run}, {phase}: {_counted(len(attempts), 'attempt', 'attempts')}: {counted}")
     for run, count in signed.items():
-        click.echo(f"  signed heads of run {run}: {count}, all in this ledger")
+        say(f"  signed heads of run {run}: {count}, all in this ledger")
     for name, state in one.set_aside:
-        click.echo(f"  torn line set aside in {name}: {state}")
+        say(f"  torn line set aside in {name}: {state}")
     if one.torn:
-        click.echo(
+        say(
             f"  a last line without its end ({_counted(one.torn, 'byte', 'bytes')}): the next entry sets it aside"
         )
 

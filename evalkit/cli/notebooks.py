@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from evalkit.cli.options import trust_option
+from evalkit.cli.options import print_json, say, trust_option
 from evalkit.errors import EvalkitError
 
 DEFAULT_OUT = Path("runs")
@@ -31,11 +31,11 @@ def list_notebooks() -> None:
     root = resource("notebooks")
     found = sorted(path for path in root.rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts)
     if not found:
-        click.echo(f"no notebooks in {root}")
+        say(f"no notebooks in {root}")
     names = [path.relative_to(root).with_suffix("").as_posix() for path in found]
     width = max(map(len, names), default=0)
     for name, path in zip(names, found, strict=True):
-        click.echo(f"{name:<{width}}  {_title(path)}".rstrip())
+        say(f"{name:<{width}}  {_title(path)}".rstrip())
 
 
 @notebooks.command("params")
@@ -48,15 +48,15 @@ def params(name: str, as_json: bool) -> None:
 
     found = read_parameters(notebook_path(name))
     if as_json:
-        click.echo(json.dumps([vars(parameter) for parameter in found], indent=2, ensure_ascii=False))
+        print_json([vars(parameter) for parameter in found])
         return
     if not found:
-        click.echo(f"{name} takes no parameters")
+        say(f"{name} takes no parameters")
     for parameter in found:
         default = json.dumps(parameter.default, ensure_ascii=False)
-        click.echo(f"{parameter.name}: {parameter.annotation} = {default}")
+        say(f"{parameter.name}: {parameter.annotation} = {default}")
         if parameter.help:
-            click.echo(f"    {parameter.help}")
+            say(f"    {parameter.help}")
 
 
 @notebooks.command("run")
@@ -97,8 +97,8 @@ def run(
         given |= _from_file(file)
     given |= _from_pairs(path, pairs)
     done = execute(path, given, out=out, key=key, timeout=timeout, progress=not no_progress)
-    click.echo(("done before: " if done.skipped else "completed: ") + str(done.directory))
-    click.echo(f"report: {done.report}")
+    say(("done before: " if done.skipped else "completed: ") + str(done.directory))
+    say(f"report: {done.report}")
 
 
 @click.command("report")
@@ -119,9 +119,9 @@ def report(path: Path, pdf: bool, out: Path | None, title: str | None, trust: Pa
         page = report_sealed_run(path, out=out, trust=trust)
     else:
         page = report_for(path, out=out, title=title)
-    click.echo(f"report: {page}")
+    say(f"report: {page}")
     if pdf:
-        click.echo(f"pdf: {export_pdf(page, page.with_suffix('.pdf'))}")
+        say(f"pdf: {export_pdf(page, page.with_suffix('.pdf'))}")
 
 
 def _from_file(file: Path) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from evalkit.errors import BindingError, EvalkitError
+from evalkit.visible import visible
 
 trust_option = click.option(
     "--trust",
@@ -31,5 +32,12 @@ def failure_record(error: EvalkitError) -> dict[str, str | int | None]:
     }
 
 
+def say(line: str, *, err: bool = False) -> None:
+    """Print one line; what a terminal would obey or hide is shown (`visible`)."""
+    click.echo(visible(line), err=err)
+
+
 def print_json(value: Any) -> None:
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    """Print a value as JSON, whose own escapes stand for what a terminal would obey or hide."""
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    click.echo(text if text.replace("\n", "").isprintable() else json.dumps(value, indent=2))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evalkit.cli.options import json_option, print_json, run_argument, trust_option
+from evalkit.cli.options import json_option, print_json, run_argument, say, trust_option
 from evalkit.errors import BindingError, EvalkitError
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def list_authorities(trust: Path | None, as_json: bool) -> None:
         click.echo(f"no timestamp authority in {loaded.path}")
     for authority in loaded.timestamp_authorities:
         leaf = authority.chain()[0]
-        click.echo(f"{authority.name}  {leaf.subject.rfc4514_string()}")
+        say(f"{authority.name}  {leaf.subject.rfc4514_string()}")
         click.echo(f"    leaf SHA-256 {hashlib.sha256(authority.leaf).hexdigest()}")
         click.echo(f"    valid {leaf.not_valid_before_utc:%Y-%m-%d} to {leaf.not_valid_after_utc:%Y-%m-%d}")
         click.echo(f"    policies {', '.join(authority.policies) or 'any'}")

@@ -158,10 +158,12 @@ def execute(
             _show_failure(executed, failure)
             folder.record(record)
             kind = CellError if isinstance(failure, _CellFailed) else KernelLost
+            first, *more = failure.message.splitlines() or [""]
             raise kind(
-                f"cell {failure.index + 1} of {source.name}: {failure.name}: {failure.message}"
+                f"cell {failure.index + 1} of {source.name}: {failure.name}: {first}"
                 if failure.name
-                else f"cell {failure.index + 1} of {source.name}: {failure.message}",
+                else f"cell {failure.index + 1} of {source.name}: {first}",
+                details=tuple(more),
                 where=str(executed),
                 do="open the executed notebook named above; the cell shows the error",
             ) from None

@@ -7,7 +7,9 @@ never drift apart:
    ``bool`` and ``None``; a subclass is refused, for it may print differently than it compares.
 2. Integers lie within ±(2^53 - 1).  A float that is integral and at least 2^53 is refused on
    writing: JCS prints it as an integer literal that no strict reader may accept again.
-3. No NaN, no infinity, no lone surrogate, at most 64 nested containers, at most `MAX_BYTES`.
+3. No NaN, no infinity, no lone surrogate, at most 64 nested containers, at most `MAX_BYTES`; on reading
+   (and for a limit below `MAX_BYTES` on writing) at most `max_values` values, for a value of two bytes
+   may take two hundred in memory.
 4. Keys are ordered by UTF-16 code units (RFC 8785 section 3.2.3), not by code point.
 5. Reading is strict: UTF-8 without BOM, no duplicate key (also not one spelt with escapes), no
    ``NaN``; `load_canonical` further demands that writing the value again gives the same bytes.
@@ -35,6 +37,7 @@ from evalkit.errors import EvalkitError
 
 MAX_DEPTH = 64
 MAX_BYTES = 64 * 1024 * 1024
+MAX_VALUES = 2_000_000
 MAX_INTEGER = 2**53 - 1
 
 _TYPES = frozenset((str, int, float, bool, type(None), dict, list))
@@ -50,6 +53,7 @@ _ABOVE_SURROGATES = (b"\xee", b"\xef")
 _POINT_ZERO = re.compile(rb"\.0(?=[],}]|$)")
 _MINUS_ZERO = re.compile(rb"-0\.0(?=[],}]|$)")
 _EXPONENT = re.compile(rb"e[-+]?[0-9]+")
+_BEFORE_VALUE = (b",", b"[", b"{")
 _BEFORE_NUMBER = (b",", b":", b"[")
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD]")
 _MANY_DIGITS = re.compile(r"[0-9]{16}")
@@ -57,6 +61,14 @@ _MANY_DIGITS = re.compile(r"[0-9]{16}")
 
 class CanonicalError(EvalkitError):
     """The value has no canonical JSON, or the bytes are not strict or canonical JSON."""
+
+
+def max_values(max_bytes: int) -> int:
+    """How many commas and opening brackets a document may have that may have ``max_bytes``.
+
+    Each value but the first has one before it; those inside of strings count too, which spares a parser.
+    """
+    return min(MAX_VALUES, max_bytes // 8)
 
 
 def digest(data: bytes) -> str:
@@ -106,7 +118,7 @@ def canonical_values(documents: list[bytes], *, max_bytes: int = MAX_BYTES) -> l
     The fast way, which explains nothing: after a None, `load_canonical` says of each document what is
     wrong with it, or reads it after all.
     """
-    if any(len(data) > max_bytes for data in documents):
+    if any(len(data) > max_bytes or _too_many(data, max_bytes) for data in documents):
         return None
     joined = b",".join(documents)
     try:
@@ -133,6 +145,7 @@ def load_strict(data: bytes, *, max_bytes: int = MAX_BYTES) -> Any:
     """
     if len(data) > max_bytes:
         _too_large(max_bytes)
+    _refuse_too_many(data, max_bytes)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -172,6 +185,23 @@ def load_strict(data: bytes, *, max_bytes: int = MAX_BYTES) -> Any:
     if _SURROGATE_ESCAPE.search(text) or _MANY_DIGITS.search(text):
         _refuse_first_fault(value)
     return value
+
+
+def _too_many(data: bytes, max_bytes: int) -> bool:
+    """Whether there are too many values to be decoded; see `max_values`."""
+    most = max_values(max_bytes)
+    return len(data) > most and sum(map(data.count, _BEFORE_VALUE)) > most
+
+
+def _refuse_too_many(data: bytes, max_bytes: int) -> None:
+    if _too_many(data, max_bytes):
+        most = max_values(max_bytes)
+        raise CanonicalError(
+            f"the document has more than {most} values",
+            where="the document",
+            expected=f"at most {most} commas and opening brackets",
+            do="split it",
+        )
 
 
 class _Floats:
@@ -243,6 +273,10 @@ def _encode(value: Any, floats: _Floats, *, max_bytes: int) -> bytes:
         _explain(value)
     if len(data) > max_bytes:
         _too_large(max_bytes)
+    # A line is appended as it is written.  A whole document is read before it is committed, which counts its
+    # values: that takes as long as a fifth of the writing of ten megabytes, and is not done twice.
+    if max_bytes < MAX_BYTES:
+        _refuse_too_many(data, max_bytes)
     return data
 
 
@@ -258,7 +292,8 @@ def _bytes(value: Any, floats: _Floats) -> bytes:
         data = _written_anew(data, _EXPONENT)
     if floats.numbers and _POINT_ZERO.search(data):
         without, found = _POINT_ZERO.subn(b"", data)
-        if found != sum(map(float.is_integer, floats.numbers)):  # some of them are in strings
+        # Some of them may be in strings; large floats are integral and end otherwise, so they cannot be counted.
+        if floats.large or found != sum(map(float.is_integer, floats.numbers)):
             data = _written_anew(data, _POINT_ZERO)
         elif b"-0.0" in data:
             data = _POINT_ZERO.sub(b"", _MINUS_ZERO.sub(b"0", data))

@@ -228,8 +228,8 @@ def commit_directory(target: Path, build: Callable[[Path], None], *, observe: Ob
 
     ``build`` gets a private folder beside the target.  Only folders and regular files may be in it
     afterwards; they become 0700 and 0600 and are synced before the rename that commits them.
-    Raises `TargetExists` where the target is there.  What a killed attempt left is removed by the
-    next one.
+    Raises `TargetExists` where the target is there, and `EvalkitError` in a folder in which others could
+    move what is ours.  What a killed attempt left is removed by the next one.
     """
     target = Path(os.path.abspath(target))  # noqa: PTH100 - resolve() would follow a symlinked target
     prefix = f".stage.{target.name}."
@@ -237,10 +237,11 @@ def commit_directory(target: Path, build: Callable[[Path], None], *, observe: Ob
     with directory(target.parent, binding=None, owner="us-or-sticky") as parent_fd, locked(parent_fd):
         if exists(parent_fd, target.name):
             raise target_exists(str(target))
-        # We hold the lock, so whoever made these is no longer at work.
+        # We hold the lock, so whoever made these is no longer at work.  In a shared folder another user's may
+        # have such a name: they are not ours to remove, and in nobody's way.
         for name in names_in(parent_fd):
-            if name.startswith(prefix):
-                shutil.rmtree(target.parent / name)
+            if name.startswith(prefix) and _our_folder(parent_fd, name):
+                shutil.rmtree(name, dir_fd=parent_fd)
         stage = f"{prefix}{secrets.token_hex(8)}"
         observe("stage-mkdir")
         with disk("the stage folder could not be made", str(target)):
@@ -258,6 +259,14 @@ def commit_directory(target: Path, build: Callable[[Path], None], *, observe: Ob
         sync(parent_fd, str(target.parent))
         observe("done")
     return target
+
+
+def _our_folder(dir_fd: int, name: str) -> bool:
+    try:
+        found = os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
 
 
 def _settle(root: Path, observe: Observe) -> None:

@@ -47,11 +47,10 @@ def write_exchange(path: Path, data: bytes) -> None:
             raise _taken(path)
         for name in names_in(parent):
             # we hold the lock, so whoever made it is no longer at work; in a shared folder, ours only
-            if (
-                name.startswith(prefix)
-                and os.stat(name, dir_fd=parent, follow_symlinks=False).st_uid == os.geteuid()
-            ):
-                os.unlink(name, dir_fd=parent)
+            if name.startswith(prefix):
+                found = os.stat(name, dir_fd=parent, follow_symlinks=False)
+                if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid():
+                    os.unlink(name, dir_fd=parent)
         stage = f"{prefix}{secrets.token_hex(8)}"
         try:
             write_new_at(parent, stage, data, where=str(path))

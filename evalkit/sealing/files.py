@@ -28,8 +28,9 @@ from evalkit.errors import Binding, BindingError, EvalkitError
 OTHERS_MAY_WRITE = 0o022
 OTHERS_MAY_ANYTHING = 0o077
 
-#: whose a file or directory must be: ours; ours, or root's with the sticky bit (as /tmp is), where nobody
-#: else can move what is ours; or anyone's, where every byte that is read is bound by a signature anyway
+#: whose a file or directory must be: ours; a directory in which nobody else can move what is ours (ours and
+#: not for others to write, or, as /tmp is, with the sticky bit and ours or root's); or anyone's, where every
+#: byte that is read is bound by a signature anyway
 Owner = Literal["us", "us-or-sticky", "anyone"]
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -82,14 +83,22 @@ def directory(
 def _ours(
     found: os.stat_result, *, binding: Binding | None, forbidden_mode: int, where: str, owner: Owner
 ) -> None:
-    sticky = owner == "us-or-sticky" and found.st_uid == 0 and found.st_mode & stat.S_ISVTX
-    if owner != "anyone" and not sticky and found.st_uid != os.geteuid():
+    sticky = owner == "us-or-sticky" and found.st_mode & stat.S_ISVTX
+    if owner != "anyone" and not (sticky and found.st_uid == 0) and found.st_uid != os.geteuid():
         raise fault(
             binding,
             f"this belongs to user {found.st_uid}",
             where=where,
             expected=f"owned by you (user {os.geteuid()})",
             do="do not use files that another user prepared",
+        )
+    if owner == "us-or-sticky" and not sticky and found.st_mode & OTHERS_MAY_WRITE:
+        raise fault(
+            binding,
+            f"others may rename what is in this folder (mode {stat.S_IMODE(found.st_mode):04o})",
+            where=where,
+            expected="a folder that only you may write, or one with the sticky bit",
+            do="chmod go-w it, or choose another folder",
         )
     excess = stat.S_IMODE(found.st_mode) & forbidden_mode
     if excess:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from hashlib import sha256
 from operator import itemgetter
 from typing import Any, NamedTuple, NoReturn
@@ -24,7 +25,9 @@ GENESIS = "sha256:" + "0" * 64
 MAX_LINE = 1024 * 1024
 BATCH = 1024
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
-_TIME_PATTERN = r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{6}Z"
+TIME_EXPECTED = "UTC with microseconds"
+_TIME_PATTERN = r"\d{4}-\d{2}-\d{2}T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{6}Z"
+_DAY_LENGTH = 10
 _TIME = re.compile(_TIME_PATTERN, re.ASCII)
 _TIMES = re.compile(f"(?:{_TIME_PATTERN})*", re.ASCII)
 _TIME_LENGTH = 27
@@ -51,6 +54,7 @@ class Head:
             or record["size"] < 0
             or type(record["digest"]) is not str
             or not _DIGEST.fullmatch(record["digest"])
+            or (record["size"] == 0 and record["digest"] != GENESIS)
         ):
             refuse("a ledger head is malformed", "ledger head", "size and digest")
         return cls(record["size"], record["digest"])
@@ -111,6 +115,9 @@ class Chain:
                 return None
             if times[0] < self.time or times != sorted(times):
                 return None
+            # there are few days in a batch, so they are looked at one by one
+            if not all(map(_is_day, {time[:_DAY_LENGTH] for time in times})):
+                return None
             self.time = times[-1]
         self.head = Head(size + len(seqs), digests[-1])
         return digests, records
@@ -129,14 +136,27 @@ class Chain:
                 f"seq {seq} after {self.head.digest}",
             )
         if "time" in record:
-            if type(record["time"]) is not str or not _TIME.fullmatch(record["time"]):
-                refuse("an entry's time is malformed", f"seq {seq}", "UTC with microseconds")
+            if not is_time(record["time"]):
+                refuse("an entry's time is malformed", f"seq {seq}", TIME_EXPECTED)
             if record["time"] < self.time:
                 refuse("time runs backwards in the ledger", f"seq {seq}", f"a time from {self.time} on")
             self.time = record["time"]
         entry = Entry(seq, digest(line), record)
         self.head = entry.head
         return entry
+
+
+def is_time(value: Any) -> bool:
+    """Whether this is a moment as entries have it: UTC with microseconds, of a day that exists."""
+    return type(value) is str and _TIME.fullmatch(value) is not None and _is_day(value[:_DAY_LENGTH])
+
+
+def _is_day(text: str) -> bool:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 def verify_chain(

@@ -29,7 +29,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from evalkit.errors import Binding, Blocked, EvalkitError
 from evalkit.sealing.canonical import canonical_json, digest
@@ -50,10 +50,12 @@ from evalkit.sealing.hash_chain import (
     EMPTY,
     GENESIS,
     MAX_LINE,
+    TIME_EXPECTED,
     Chain,
     Entry,
     Head,
     check_covers,
+    is_time,
     parse_line,
     refuse,
 )
@@ -106,7 +108,7 @@ class _Verified:
 
 
 def _look(fd: int) -> tuple[int, ...]:
-    """What of an open file changes when anybody writes to it."""
+    """What of an open file changes when anybody writes to it by a system call."""
     found = os.fstat(fd)
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
@@ -115,7 +117,8 @@ class Ledger:
     """The ledger file at ``path``; it is made (0600, in a 0700 folder) by the first append.
 
     ``signed`` is the newest head that a signature vouches for, if the caller has one.  What was verified
-    is not read again as long as nobody else has written to the file.
+    is not read again as long as the file looks the same.  A write through a mapping need not show, so what
+    goes out of the file or is built upon is compared with what was verified.
     """
 
     def __init__(
@@ -193,10 +196,14 @@ class Ledger:
         with self._reading() as fd:
             if fd is None:
                 return b""
-            ends = [0, *self._read(fd).ends]
-            start = ends[min(from_size, len(ends) - 1)]
-            os.lseek(fd, start, os.SEEK_SET)
-            return read_all(fd, ends[-1] - start)
+            known = self._read(fd)
+            ends = [0, *known.ends]
+            first = min(from_size, len(known.ends))
+            os.lseek(fd, ends[first], os.SEEK_SET)
+            data = read_all(fd, ends[-1] - ends[first])
+            if list(map(digest, data.split(b"\n")[:-1])) != known.digests[first:]:
+                self._refuse_changed(f"an entry from seq {first} on")
+            return data
 
     def _read(self, fd: int) -> _Verified:
         """The whole lines of the open and locked file, verified."""
@@ -260,6 +267,10 @@ class Ledger:
 
     def _append(self, fd: int, event: str, fields: dict[str, Any]) -> Entry:
         last = _last_line(fd)
+        known = self._verified
+        untouched = known is not None and known.look == _look(fd)
+        if known is not None and untouched and known.chain.head.digest != (digest(last) if last else GENESIS):
+            self._refuse_changed("the last line")
         before = parse_line(last, "the last line") if last else None
         seq = 0 if before is None else before["seq"] + 1
         record = fields | {
@@ -270,8 +281,6 @@ class Ledger:
         }
         line = canonical_json(record, max_bytes=MAX_LINE)
         end = os.fstat(fd).st_size
-        known = self._verified
-        untouched = known is not None and known.look == _look(fd)
         try:
             write_all(fd, line + b"\n")
         except OSError as error:
@@ -297,8 +306,12 @@ class Ledger:
     def _time(self, before: dict[str, Any] | None) -> str:
         now = self.clock()
         text = _time_text(now)
-        last = None if before is None else before.get("time")
-        if last is None or text >= last:
+        if before is None or "time" not in before:
+            return text
+        last = before["time"]
+        if not is_time(last):
+            refuse("the time of the last entry is malformed", f"{self.path}: the last line", TIME_EXPECTED)
+        if text >= last:
             return text
         if now + CLOCK_TOLERANCE < datetime.fromisoformat(last):
             raise EvalkitError(
@@ -308,6 +321,10 @@ class Ledger:
                 do="set the clock; a ledger is never backdated",
             )
         return str(last)
+
+    def _refuse_changed(self, where: str) -> NoReturn:
+        self._verified = None
+        refuse("the ledger changed after it was verified", f"{self.path}: {where}", "what was verified")
 
     def _quarantine(self, fd: int) -> None:
         """Set a torn last line aside and say so in the ledger (rule 2)."""

@@ -19,6 +19,7 @@ from evalkit.sealing.times import parse_by_hand, short_text
 
 CUSTODIES = ("self", "process", "second_party", "timelock")
 _HEX32 = re.compile(r"[0-9a-f]{64}")
+_URI = re.compile(r"https://[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]+")
 _WORD = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 _KEY_FIELDS = frozenset(
     (
@@ -71,15 +72,18 @@ class TrustedKey:
             if not _WORD.fullmatch(role):
                 refuse(f"{role!a} is not a role", self.key_id, "a lowercase ASCII word")
         for kind in self.predicate_types:
-            if not kind.startswith("https://") or not kind.isascii():
-                refuse(f"{kind!a} is not a predicate type", self.key_id, "a full https URI")
+            if not _URI.fullmatch(kind):
+                refuse(f"{kind!a} is not a predicate type", self.key_id, "a full https URI (RFC 3986)")
         if self.custody not in CUSTODIES:
             refuse(f"{self.custody!a} is not a custody", self.key_id, " | ".join(CUSTODIES))
         for moment in (self.valid_from, self.valid_until):
             if moment is not None and moment.tzinfo is None:
                 refuse("a time without a time zone", self.key_id, "UTC")
         for run in self.runs or ():
-            check_run_id(run)
+            try:
+                check_run_id(run)
+            except EvalkitError as error:
+                refuse(error.what, f"{self.key_id}: runs", error.expected)
         if self.ephemeral and not self.runs:
             refuse("an ephemeral key that names no run", self.key_id, "the runs that it was made for")
 

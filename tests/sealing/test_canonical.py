@@ -6,6 +6,7 @@ import json
 import math
 import random
 import struct
+import subprocess
 import sys
 from enum import IntEnum, StrEnum
 from typing import Any
@@ -16,7 +17,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from evalkit.sealing import CanonicalError, canonical_json, digest, load_canonical, load_strict
-from evalkit.sealing.canonical import canonical_values
+from evalkit.sealing.canonical import canonical_values, max_values
 
 text = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
 # Characters on both sides of the surrogates, where code point and UTF-16 order part.
@@ -298,3 +299,94 @@ def test_an_error_shows_no_content() -> None:
 
 def test_digest_is_over_the_bytes() -> None:
     assert digest(b"") == "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+
+# --- how much memory ------------------------------------------------------------------------------
+
+_MEASURED = """
+import resource, sys
+from evalkit.sealing.canonical import CanonicalError, load_canonical, load_strict
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+
+unit, size = sys.argv[1].encode(), int(sys.argv[2])
+data = b"[" + unit * (size // len(unit)) + unit[:-1] + b"]"
+before = peak()
+said = []
+for load in (load_canonical, load_strict):
+    try:
+        load(data)
+        said.append("read")
+    except CanonicalError as error:
+        said.append(error.what)
+print(peak() - before, *said, sep="|")
+"""
+
+
+@pytest.mark.parametrize("unit", ["[],", "{},", "1,", '{"a":1},', "[[]],", '"",'])
+def test_a_document_of_nothing_but_brackets_is_refused_before_it_fills_the_memory(unit: str) -> None:
+    """16 MiB of such took 240 to 760 MiB when they were decoded."""
+    grown, *said = _measured(unit, 16 * 2**20)
+    assert said == ["the document has more than 2000000 values"] * 2
+    assert int(grown) < 16, f"{grown} MiB more"
+
+
+def test_what_is_read_takes_a_few_hundred_megabytes_at_most() -> None:
+    grown, *said = _measured('{"a":1},', 2_000_000 // 2 * 8 - 16)
+    assert said == ["read"] * 2
+    assert int(grown) < 400, f"{grown} MiB more"
+
+
+def _measured(unit: str, size: int) -> list[str]:
+    command = [sys.executable, "-c", _MEASURED, unit, str(size)]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip().split("|")
+
+
+@pytest.mark.parametrize("unit", ["0,", "[],", "{},"])
+def test_how_many_values_goes_with_how_many_bytes(unit: str) -> None:
+    most = max_values(8_000)
+    assert most == 1_000
+    each = unit.count(",") + unit.count("[") + unit.count("{")
+
+    def document(values: int) -> bytes:
+        return b"[" + unit.encode() * (values - 1) + unit[:-1].encode() + b"]"
+
+    fits = document(most // each)
+    assert load_canonical(fits, max_bytes=8_000) == load_strict(fits, max_bytes=8_000)
+    assert canonical_values([fits, fits], max_bytes=8_000) is not None
+    for load in (load_canonical, load_strict):
+        with pytest.raises(CanonicalError, match="more than 1000 values") as caught:
+            load(document(most // each + 1), max_bytes=8_000)
+        assert caught.value.do
+    more = document(most // each + 1)
+    assert canonical_values([fits, more], max_bytes=8_000) is None
+    # and where a line is written as it is, no more than can be read
+    assert canonical_json(json.loads(fits), max_bytes=8_000) == fits
+    with pytest.raises(CanonicalError, match="more than 1000 values"):
+        canonical_json(json.loads(more), max_bytes=8_000)
+
+
+def test_what_is_in_texts_is_no_reason_to_refuse_a_document() -> None:
+    prose = canonical_json(["Neither this, nor that, nor [the other], is a value of its own. " * 200_000])
+    assert load_canonical(prose) == load_strict(prose)
+    nested = json.dumps([{"scenario": "a name", "probability": "0.25", "note": "a word or two"}] * 50_000)
+    assert load_canonical(canonical_json({"raw": nested})) == {"raw": nested}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        b'["x.0,y",1e+22]',
+        b'["x.0]",1e+21]',
+        b'["a.0,b.0,",1e+30,1e+22]',
+        b'{"a.0,":1e+30}',
+        b'["x.0,",1,1e+22]',
+        b"[1,1e+22,1.5]",
+        b"[-1e+22,0,1e-7]",
+        b'["-0.0,",1e+22,0]',
+    ],
+)
+def test_large_floats_beside_texts_that_look_like_numbers(document: bytes) -> None:
+    """How many numbers end in .0 was taken for how many are integral."""
+    assert load_canonical(document) == json.loads(document)

@@ -22,6 +22,7 @@ from evalkit.sealing import (
     verify,
     verify_chain,
 )
+from evalkit.sealing.exchange import write_exchange
 from evalkit.sealing.files import sync, write_new_at
 from evalkit.sealing.hash_chain import Head
 from evalkit.sealing.rename import rename_new
@@ -567,3 +568,61 @@ def test_racing_makers_of_a_run_have_one_winner(tmp_path: Path) -> None:
     codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]
     assert sorted(codes) == [0] + [1] * 15
     assert names(tmp_path) == ["r1"]
+
+
+def _link_to_folder_as_stage(path: Path) -> None:
+    path.symlink_to(path.with_name("precious"))
+
+
+def _file_as_stage(path: Path) -> None:
+    path.write_bytes(b"not evalkit's")
+
+
+@pytest.mark.parametrize("make", [_link_to_folder_as_stage, _file_as_stage])
+def test_what_is_no_folder_of_ours_is_left_alone_and_blocks_nothing(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    """In a shared folder anybody may make such a name."""
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "kept").write_bytes(b"x")
+    make(tmp_path / ".stage.r1.x")
+    commit_directory(tmp_path / "r1", build)
+    assert (precious / "kept").read_bytes() == b"x"
+    assert names(tmp_path) == [".stage.r1.x", "precious", "r1"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make what belongs to another user")
+def test_root_removes_no_stage_of_another_user(tmp_path: Path) -> None:
+    for name in (".stage.r1.his", ".stage.r1.ours"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "kept").write_bytes(b"x")
+    os.chown(tmp_path / ".stage.r1.his", 65534, 65534)
+    commit_directory(tmp_path / "r1", build)
+    assert names(tmp_path) == [".stage.r1.his", "r1"]
+    assert (tmp_path / ".stage.r1.his" / "kept").read_bytes() == b"x"
+
+
+@pytest.mark.parametrize(("mode", "fits"), [
+    (0o777, False), (0o775, False), (0o702, False), (0o755, True), (0o1777, True), (0o1775, True),
+])  # fmt: skip
+def test_a_folder_in_which_others_can_move_what_is_ours_is_refused(
+    tmp_path: Path, mode: int, fits: bool
+) -> None:
+    """They could put a link in the place of the stage, and every write would go where it leads."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(mode)
+    if fits:
+        commit_directory(shared / "r1", build)
+        write_exchange(shared / "request", b"x")
+        return
+    for action in (
+        lambda: commit_directory(shared / "r1", build),
+        lambda: write_exchange(shared / "request", b"x"),
+    ):
+        with pytest.raises(EvalkitError, match="others may rename") as caught:
+            action()
+        assert caught.value.where == str(shared)
+        assert "sticky bit" in caught.value.expected
+    assert names(shared) == []

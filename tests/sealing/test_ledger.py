@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -325,7 +326,95 @@ def test_ledgers_that_others_could_write_are_refused(ledger: Ledger, spoil: Call
 
 
 @pytest.mark.parametrize(
-    "record", [None, {"size": 1}, {"size": -1, "digest": GENESIS}, {"size": 1, "digest": "x"}]
+    "record",
+    [
+        None,
+        {"size": 1},
+        {"size": -1, "digest": GENESIS},
+        {"size": 1, "digest": "x"},
+        {"size": 0, "digest": "sha256:" + "1" * 64},
+    ],
 )
 def test_malformed_heads(record: Any) -> None:
     refused(lambda: Head.from_record(record), "malformed")
+
+
+def test_an_empty_head_is_well_formed() -> None:
+    assert Head.from_record(EMPTY.record()) == EMPTY
+
+
+# --- what does not show in the file's times ------------------------------------------------------
+
+
+@pytest.fixture
+def mapped(ledger: Ledger) -> Iterator[tuple[Ledger, mmap.mmap]]:
+    """A ledger whose file is mapped, and verified after the page was made dirty: no later write shows."""
+    filled(ledger, 3)
+    with ledger.path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
+        memory[:1] = memory[:1]
+        assert len(ledger.entries()) == 3
+        yield ledger, memory
+
+
+def forge(memory: mmap.mmap, number: int) -> None:
+    at = memory.find(b'"number":%d' % number) + 9
+    memory[at : at + 1] = b"7"
+
+
+def test_a_segment_is_what_was_verified(mapped: tuple[Ledger, mmap.mmap]) -> None:
+    ledger, memory = mapped
+    whole = ledger.segment(0)
+    assert verify_chain(whole) == [entry.record for entry in ledger.entries()]
+    forge(memory, 1)
+    assert len(ledger.entries()) == 3, "the system tells of this write: the test shows nothing"
+    assert ledger.segment(2) == whole.splitlines(keepends=True)[2]  # what was changed is not in it
+    assert "seq 1 on" in refused(lambda: ledger.segment(1), "changed after it was verified").where
+    # what was verified is forgotten
+    refused(lambda: ledger.segment(0), "chain breaks")
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_nothing_is_appended_to_a_line_that_was_changed(
+    mapped: tuple[Ledger, mmap.mmap], number: int
+) -> None:
+    ledger, memory = mapped
+    before = ledger.path.stat().st_size
+    forge(memory, number)
+    if number == 2:
+        refused(lambda: ledger.append("note"), "changed after it was verified")
+        assert ledger.path.stat().st_size == before
+    else:  # the chain shows it to every reader
+        ledger.append("note")
+        refused(Ledger(ledger.path).entries, "chain breaks")
+
+
+# --- times ---------------------------------------------------------------------------------------
+
+BAD_TIMES = [
+    *("2026-12-99T12:00:00.000000Z", "2026-13-01T12:00:00.000000Z", "2026-02-29T12:00:00.000000Z"),
+    *("2026-04-31T12:00:00.000000Z", "2026-12-01T24:00:00.000000Z", "2026-12-01T12:60:00.000000Z"),
+    *("2026-12-01T12:00:60.000000Z", "2026-00-01T12:00:00.000000Z", "0000-12-01T12:00:00.000000Z"),
+    *("2026-12-99T99:99:99.999999Z", "2026-12-01T12:00:00Z", "", "x"),
+]
+
+
+@pytest.mark.parametrize("time", BAD_TIMES)
+@pytest.mark.parametrize("alone", [True, False])
+def test_only_moments_that_exist(time: str, alone: bool) -> None:
+    lines, last = [], GENESIS
+    for seq, moment in enumerate([time] if alone else ["2020-02-29T23:59:59.999999Z", time]):
+        line = canonical_json({"event": "note", "prev": last, "seq": seq, "time": moment})
+        lines.append(line)
+        last = digest(line)
+    data = b"\n".join(lines) + b"\n"
+    assert f"seq {len(lines) - 1}" in refused(lambda: verify_chain(data), "malformed").where
+
+
+@pytest.mark.parametrize("time", [*BAD_TIMES, 5, None, [], {}])
+def test_a_last_line_with_a_bad_time_stops_the_next_append(ledger: Ledger, time: Any) -> None:
+    line = canonical_json({"event": "note", "prev": GENESIS, "seq": 0, "time": time}) + b"\n"
+    ledger.path.parent.mkdir(mode=0o700)
+    ledger.path.write_bytes(line)
+    ledger.path.chmod(0o600)
+    assert "last line" in refused(lambda: ledger.append("note"), "time of the last entry is malformed").where
+    assert ledger.path.read_bytes() == line
