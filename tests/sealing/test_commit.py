@@ -22,6 +22,7 @@ from evalkit.sealing import (
     verify,
     verify_chain,
 )
+from evalkit.sealing import commit as commit_module
 from evalkit.sealing.files import sync, write_new_at
 from evalkit.sealing.hash_chain import Head
 from evalkit.sealing.rename import rename_new
@@ -567,3 +568,16 @@ def test_racing_makers_of_a_run_have_one_winner(tmp_path: Path) -> None:
     codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]
     assert sorted(codes) == [0] + [1] * 15
     assert names(tmp_path) == ["r1"]
+
+
+def test_what_was_signed_is_what_was_given(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A `sign` that takes another document would write a pair that nobody can verify."""
+    real = commit_module.sign
+
+    def another(name: str, _document: bytes, **named: Any) -> bytes:
+        return real(name, canonical_json({"score": 9}), **named)
+
+    monkeypatch.setattr(commit_module, "sign", another)
+    with pytest.raises(BindingError, match="not the one that was signed"):
+        world.commit()
+    assert names(world.run_dir) == []
