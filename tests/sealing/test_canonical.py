@@ -390,3 +390,46 @@ def test_what_is_in_texts_is_no_reason_to_refuse_a_document() -> None:
 def test_large_floats_beside_texts_that_look_like_numbers(document: bytes) -> None:
     """How many numbers end in .0 was taken for how many are integral."""
     assert load_canonical(document) == json.loads(document)
+
+
+def test_the_place_of_a_fault_is_its_own_and_not_that_of_a_value_at_the_limit() -> None:
+    edge = 2**53 - 1
+    for good in (edge, -edge, 1e-7, "\U0001f600", [], {}):
+        with pytest.raises(CanonicalError) as caught:
+            canonical_json({"a": [good, good, math.nan]})
+        assert caught.value.where == "$.a[2]"
+
+
+def test_a_place_in_what_is_read_is_not_that_of_a_large_float() -> None:
+    """1e300 may be read, though not written: the fault is behind it."""
+    with pytest.raises(CanonicalError, match="not finite") as caught:
+        load_strict(b"[1e300,1e400]")
+    assert caught.value.where == "$[1]"
+
+
+def test_a_byte_order_mark_is_named() -> None:
+    with pytest.raises(CanonicalError, match="byte order mark") as caught:
+        load_strict(b"\xef\xbb\xbf{}")
+    assert caught.value.where == "byte 0"
+    assert load_strict('"\ufeff"'.encode()) == "\ufeff"
+
+
+def test_the_key_that_occurs_twice_is_named() -> None:
+    with pytest.raises(CanonicalError, match="the key 'b' occurs twice"):
+        load_strict(b'{"a":1,"b":2,"c":3,"b":2}')
+
+
+@pytest.mark.parametrize("keys", [("a", 1), (1, "a"), (1,), ("a", None, "b")])
+def test_one_key_that_is_no_text_is_enough(keys: tuple[Any, ...]) -> None:
+    with pytest.raises(CanonicalError, match="not exactly a str") as caught:
+        canonical_json([dict.fromkeys(keys, 0)])
+    assert caught.value.where == "$[0]"
+
+
+def test_key_order_of_every_plane() -> None:
+    """Every lead byte in UTF-8 of what is beyond U+FFFF, beside both of what is just below it."""
+    for high in range(0x10000, 0x110000, 0x10000):
+        for low in ("\ue000", "\uefff", "\uf000", "\uffff"):
+            value = {low: 1, chr(high): 2, chr(high + 0xFFFF): 3}
+            assert canonical_json(value) == rfc8785.dumps(value)
+            assert list(load_canonical(canonical_json(value))) == [chr(high), chr(high + 0xFFFF), low]

@@ -22,6 +22,7 @@ from evalkit.sealing import (
     verify,
     verify_chain,
 )
+from evalkit.sealing import commit as commit_module
 from evalkit.sealing.exchange import write_exchange
 from evalkit.sealing.files import sync, write_new_at
 from evalkit.sealing.hash_chain import Head
@@ -626,3 +627,16 @@ def test_a_folder_in_which_others_can_move_what_is_ours_is_refused(
         assert caught.value.where == str(shared)
         assert "sticky bit" in caught.value.expected
     assert names(shared) == []
+
+
+def test_what_was_signed_is_what_was_given(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A `sign` that takes another document would write a pair that nobody can verify."""
+    real = commit_module.sign
+
+    def another(name: str, _document: bytes, **named: Any) -> bytes:
+        return real(name, canonical_json({"score": 9}), **named)
+
+    monkeypatch.setattr(commit_module, "sign", another)
+    with pytest.raises(BindingError, match="not the one that was signed"):
+        world.commit()
+    assert names(world.run_dir) == []

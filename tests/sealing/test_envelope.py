@@ -447,6 +447,25 @@ def test_the_envelope_itself_has_one_spelling(
     refused(rewrite(load_canonical(signed(signer))), trust, Binding.ATTESTATION, "does not parse")
 
 
+@pytest.mark.parametrize("part", ["sig", "payload"])
+def test_base64_has_one_spelling(signer: Any, trust: Trust, part: str) -> None:
+    """A lenient decoder finds the same bytes: nothing else in the envelope would tell the difference."""
+    digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+    # With a comment of the right length the payload ends in unused bits too.
+    for comment in ("", "x", "xx"):
+        record = load_canonical(signed(signer, comment=comment))
+        holder = record["signatures"][0] if part == "sig" else record
+        text = holder[part]
+        if text.endswith("="):
+            break
+    bare = text.rstrip("=")
+    unused = [bare[:-1] + digits[digits.index(bare[-1]) ^ 1] + text[len(bare) :]]
+    for other in (*unused, bare, text + "=", text + "\n", " " + text, text[:4] + "\n" + text[4:]):
+        holder[part] = other
+        refused(canonical_json(record), trust, Binding.ATTESTATION, "not canonical base64")
+    assert base64.b64decode(unused[0]) == base64.b64decode(text)
+
+
 @pytest.mark.parametrize(
     "fields",
     [

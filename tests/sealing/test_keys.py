@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import stat
@@ -13,7 +14,15 @@ import pytest
 
 from evalkit.errors import Binding, BindingError, EvalkitError
 from evalkit.sealing import Places, create_signing_key, create_unsealing_key, key_id, load_unsealing_key
-from evalkit.sealing.keys import SMALL_ORDER, load_signing_key, public_part, refuse_small_order
+from evalkit.sealing.keys import (
+    SMALL_ORDER,
+    load_signing_key,
+    public_part,
+    read_private_file,
+    refuse_small_order,
+    ssh_string,
+    take_string,
+)
 
 
 def test_small_order_key_is_refused(shared_data: Path) -> None:
@@ -51,8 +60,6 @@ def test_a_passphrase_means_bcrypt_with_100_rounds(tmp_path: Path) -> None:
     path = tmp_path / "signing"
     public = create_signing_key(path, b"correct horse")
     assert public_part(path) == (public, True)
-    import base64
-
     lines = path.read_bytes().split(b"\n")[1:-2]
     blob = base64.b64decode(b"".join(lines))
     at = blob.index(b"bcrypt") + len(b"bcrypt")
@@ -77,8 +84,6 @@ def test_ssh_keygen_reads_the_key(tmp_path: Path) -> None:
         ).stdout
     except FileNotFoundError:
         pytest.skip("ssh-keygen is not installed")
-    import base64
-
     assert base64.b64decode(line.split()[1])[-32:] == public
 
 
@@ -202,3 +207,50 @@ def test_run_ids_are_ascii_names(run_id: str) -> None:
 
 def test_tests_have_a_home_of_their_own(home_of_its_own: Path) -> None:
     assert str(Places.from_environment().config).startswith(str(home_of_its_own))
+
+
+def test_ssh_strings_that_end_early_are_refused() -> None:
+    assert take_string(ssh_string(b"ab") + b"rest") == (b"ab", b"rest")
+    assert take_string(bytes(4)) == (b"", b"")
+    for data in (b"", b"\0", b"\0\0\0", b"\0\0\0\1", b"\0\0\0\3ab"):
+        with pytest.raises(ValueError, match="ends within"):
+            take_string(data)
+
+
+def test_a_file_with_two_keys_or_another_kind_is_no_signing_key(tmp_path: Path) -> None:
+    public = create_signing_key(tmp_path / "key")
+    lines = (tmp_path / "key").read_bytes().splitlines()
+    blob = base64.b64decode(b"".join(lines[1:-1]))
+    spki = ssh_string(ssh_string(b"ssh-ed25519") + ssh_string(public))
+    start = blob.index(spki)
+
+    def refused(changed: bytes) -> None:
+        (tmp_path / "key").write_bytes(b"\n".join((lines[0], base64.b64encode(changed), lines[-1], b"")))
+        with pytest.raises(EvalkitError, match="not a signing key"):
+            public_part(tmp_path / "key")
+
+    assert blob[start - 4 : start] == b"\0\0\0\1"
+    refused(blob[: start - 4] + b"\0\0\0\2" + spki + blob[start:])
+    refused(blob.replace(b"openssh-key-v1", b"openssh-key-v2"))
+    for inner in (
+        ssh_string(b"ssh-ed25518") + ssh_string(public),
+        ssh_string(b"ssh-ed25519") + ssh_string(public[:-1]),
+        ssh_string(b"ssh-ed25519") + ssh_string(public) + b"x",
+    ):
+        refused(blob[:start] + ssh_string(inner) + blob[start + len(spki) :])
+
+
+def test_the_size_of_a_key_file_is_capped(tmp_path: Path) -> None:
+    (tmp_path / "key").write_bytes(b"x" * (16 * 1024))
+    (tmp_path / "key").chmod(0o600)
+    assert len(read_private_file(tmp_path / "key")) == 16 * 1024
+    (tmp_path / "key").write_bytes(b"x" * (16 * 1024 + 1))
+    with pytest.raises(EvalkitError, match="16385 bytes"):
+        read_private_file(tmp_path / "key")
+
+
+@pytest.mark.parametrize("size", [0, 31, 33, 64])
+def test_a_public_key_has_32_bytes(size: int) -> None:
+    for use in (key_id, refuse_small_order):
+        with pytest.raises(EvalkitError, match=f"a public key of {size} bytes"):
+            use(bytes(size))

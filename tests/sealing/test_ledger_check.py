@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalkit.errors import Binding, BindingError
-from evalkit.sealing import Head, Ledger
-from evalkit.sealing.hash_chain import EMPTY
+from evalkit.sealing import Head, Ledger, canonical_json
+from evalkit.sealing.hash_chain import EMPTY, GENESIS
 from evalkit.sealing.ledger import Attempt
 from evalkit.sealing.ledger_check import _READ, check_ledger
 
@@ -159,3 +159,38 @@ def test_a_copy_that_others_may_read_and_write_is_checked_all_the_same(ledger: L
     """A third party's copy has her modes; what counts is the chain and the signed heads."""
     ledger.path.chmod(0o666)
     assert check_ledger(ledger.path).head.size == 4
+
+
+def test_every_way_an_attempt_may_end(ledger: Ledger) -> None:
+    document = "sha256:" + "0" * 64
+    for attempt, events in enumerate((["intent"], ["intent", "lost"], ["intent", "committed"]), start=3):
+        for event in events:
+            ledger.append(event, run_id="r1", phase="ex-ante", attempt=attempt, document=document)
+    ledger.begin_attempt("r2", "reveal")
+    found = check_ledger(ledger.path)
+    assert found.runs == {
+        ("r1", "ex-ante"): (
+            Attempt(1, "abandoned", None),
+            Attempt(2, "begun", None),
+            Attempt(3, "intent", document),
+            Attempt(4, "lost", document),
+            Attempt(5, "committed", document),
+        ),
+        ("r2", "reveal"): (Attempt(1, "begun", None),),
+    }
+    assert found.summary()["attempts"][-1] == {
+        "run_id": "r2",
+        "phase": "reveal",
+        "attempt": 1,
+        "state": "begun",
+    }
+    assert "r2" not in repr(found)  # which may be long
+
+
+def test_a_chain_without_times_has_none(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    path.write_bytes(canonical_json({"event": "note", "prev": GENESIS, "seq": 0}) + b"\n")
+    found = check_ledger(path)
+    assert (found.first_time, found.last_time) == ("", "")
+    assert found.summary()["first_time"] is None
+    assert found.summary()["last_time"] is None

@@ -18,7 +18,9 @@ from evalkit.errors import Binding, BindingError, EvalkitError
 from evalkit.sealing import CanonicalError, Opening, SealedPacket, canonical_json, digest
 from evalkit.sealing.packet import (
     HPKE_OVERHEAD,
+    LARGEST_BUCKET,
     SALT_BYTES,
+    SMALLEST_BUCKET,
     _info,
     _suite,
     bucket_for,
@@ -237,3 +239,21 @@ def test_truncation() -> None:
 def test_nothing_is_sealed_to_a_key_that_everybody_has(recipient: bytes) -> None:
     with pytest.raises(EvalkitError, match="nothing can be sealed"):
         sealed(recipient=recipient)
+
+
+def test_the_largest_bucket_is_a_bucket() -> None:
+    """The refusal is of the length of the ciphertext, and comes without 64 MiB of it."""
+    record = {
+        "kind": "mapping",
+        "bucket": LARGEST_BUCKET,
+        "commitment": "sha256:" + "0" * 64,
+        "ciphertext_digest": "sha256:" + "0" * 64,
+    }
+    for bucket, match in (
+        (LARGEST_BUCKET, "another length than its bucket"),
+        (LARGEST_BUCKET + 1, "is not a bucket"),
+        (SMALLEST_BUCKET, "another length than its bucket"),
+        (SMALLEST_BUCKET - 1, "is not a bucket"),
+    ):
+        with pytest.raises(BindingError, match=match):
+            SealedPacket.from_record(record | {"bucket": bucket}, b"", "r-1")

@@ -402,3 +402,29 @@ def test_recovery_records_the_envelope_it_found(complete_stage: World) -> None:
     _, envelope = read_phase(complete_stage.run_dir, "ex-ante", "run.json")
     assert entry["envelope"] == digest(envelope)
     assert entry["document"] == digest(complete_stage.document)
+
+
+def test_the_journal_is_made_again_where_it_lacks_this_runs_commit_among_others(world: World) -> None:
+    """The ledger went on for another run before this one was recovered."""
+    killed(lambda observe: world.commit(observe=observe), "journal-create")
+    world.ledger.append("note")
+    world.ledger.append("committed", run_id="r-other", phase="ex-ante", attempt=1)
+    assert world.recover() == []
+    assert (world.run_dir / "journal.jsonl").read_bytes() == world.ledger.path.read_bytes()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_copy_of_a_run_is_read_whoever_owns_it_and_recovered_by_its_owner_only(world: World) -> None:
+    phase = world.commit().directory
+    for path in (world.run_dir, phase, *phase.iterdir()):
+        os.chown(path, 65534, 65534)
+        path.chmod(0o777)  # as an archive may leave it
+    document, _envelope = read_phase(world.run_dir, "ex-ante", "run.json")
+    assert document == world.document
+    tampered(world, match="belongs to user 65534")
+    for path in (world.run_dir, phase, *phase.iterdir()):
+        path.chmod(0o700 if path.is_dir() else 0o600)
+    os.chown(world.run_dir, 0, 0)
+    tampered(world, match="belongs to user 65534")
+    os.chown(phase, 0, 0)
+    tampered(world, match="belongs to user 65534")

@@ -305,3 +305,32 @@ def test_revocations_have_all_their_fields_once(lone: Chain, path: Path) -> None
     refused(path, lone.file(revocations=[good, good]), "revoked twice")
     refused(path, lone.file(revocations={}), "not a list")
     refused(path, lone.file(revocations=[1]), "missing or unknown")
+
+
+def test_what_a_key_is_worth_in_one_word(make_signer: Callable[..., Any], path: Path) -> None:
+    """Each word at the moment from which it holds, and the one before."""
+    chain, tick = Chain(make_signer, (1, 2)), timedelta(microseconds=1)
+    value = chain.file()
+    value["keys"][2]["valid_until"] = "2026-12-05T12:00:00Z"  # NOW + 5 * DAY
+    trust = load(path, value)
+    first, second, third = trust.keys
+    assert [
+        trust.status(key, at).word
+        for key, at in (
+            (first, NOW - tick), (first, NOW), (first, NOW + DAY),
+            (second, NOW + DAY - tick), (second, NOW + DAY),
+            (third, NOW + 5 * DAY - tick), (third, NOW + 5 * DAY),
+        )
+    ] == ["not_yet", "rotated", "rotated", "not_yet", "rotated", "valid", "expired"]  # fmt: skip
+    assert trust.status(first, NOW + DAY - tick).text.endswith("valid until 2026-12-01T12:00:00Z")
+    assert trust.status(first, NOW + DAY).text.endswith("ended 2026-12-01T12:00:00Z")
+    assert trust.status(third, NOW + 4 * DAY).text == "valid until 2026-12-05T12:00:00Z"
+    assert trust.status(third, NOW + 5 * DAY).text == "expired, ended 2026-12-05T12:00:00Z"
+    endless = load(path, chain.file(keys=[third.record() | {"valid_until": None}], rotations=[]))
+    assert endless.status(endless.keys[0], NOW + 900 * DAY).text == "valid"
+    revoked = load(path, value | {"revocations": [revocation(chain.entries[1], NOW + DAY)]})
+    assert [revoked.status(key, NOW + 3 * DAY).word for key in revoked.keys] == [
+        "rotated",
+        "revoked",
+        "suspended",
+    ]

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from evalkit.errors import Binding, BindingError, EvalkitError
 from evalkit.sealing import PREDICATES, Trust, TrustedKey, load_canonical, sign, verify
+from evalkit.sealing.ledger import CLOCK_TOLERANCE
 from evalkit.sealing.pinning import chain_record, pin, pin_chain, pin_rotation
 from evalkit.sealing.rotation import ROTATION, SUBJECT, sign_rotation
 from evalkit.sealing.trust import Contents
@@ -87,6 +88,7 @@ def test_a_rotation_is_an_envelope_like_any_other(chain: Chain, path: Path) -> N
         at=NOW + DAY,
     )
     verified.check_subject(canonical_json(chain.entries[1].record()))
+    assert verified.subject_name == "key.json"  # as docs/formats/trust.md says
     assert verified.predicate == {
         "previous": chain.entries[0].key_id,
         "next": chain.entries[1].record(),
@@ -406,6 +408,7 @@ def test_a_key_pinned_by_decision_never_hangs_from_another(chain: Chain, path: P
 def test_a_chain_from_a_stranger_is_a_new_key(chain: Chain, path: Path) -> None:
     followed = pin_chain(path, chain.export(), where="f", now=NOW + 9 * DAY)
     assert followed.proven_by is None
+    assert followed.newest == chain.entries[2]
     assert followed.added == tuple(entry.key_id for entry in chain.entries)
     assert Trust.load(path, []).keys == tuple(chain.entries)
 
@@ -513,6 +516,16 @@ def test_a_rotation_from_the_future_is_refused(chain: Chain, path: Path) -> None
     pin(path, chain.entries[0])
     with pytest.raises(BindingError, match="in the future"):
         pin_chain(path, chain.export(), where="f", now=NOW + DAY)
+
+
+def test_clocks_may_differ_by_the_tolerance(chain: Chain, path: Path) -> None:
+    pin(path, chain.entries[0])
+    signed_at = NOW + DAY
+    with pytest.raises(BindingError, match="in the future"):
+        pin_chain(
+            path, chain.export(1), where="f", now=signed_at - CLOCK_TOLERANCE - timedelta(microseconds=1)
+        )
+    pin_chain(path, chain.export(1), where="f", now=signed_at - CLOCK_TOLERANCE)
 
 
 @pytest.mark.parametrize(

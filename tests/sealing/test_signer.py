@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import pty
 import re
 import select
 import shutil
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -28,6 +31,7 @@ from evalkit.sealing import (
     pae,
     resolve_signer,
 )
+from evalkit.sealing.keys import ssh_string
 
 AsAnotherUser = Callable[[Callable[[Path], None]], None]
 
@@ -84,6 +88,24 @@ def test_a_killed_process_is_a_clear_error(tmp_path: Path) -> None:
         signer._process.wait()
         with pytest.raises(EvalkitError, match="signing process ended"):
             signer.sign(MESSAGE)
+
+
+def test_a_process_that_does_not_end_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And waited for: a key must not stay in memory behind a signer that was closed."""
+    create_signing_key(tmp_path / "key")
+    signer = HelperSigner(tmp_path / "key")
+    process, real, limits = signer._process, signer._process.wait, list[float | None]()
+
+    def wait(timeout: float | None = None) -> int:
+        limits.append(timeout)
+        if timeout is not None:
+            raise subprocess.TimeoutExpired("signer", timeout)
+        return real()
+
+    monkeypatch.setattr(process, "wait", wait)
+    signer.close()
+    assert limits == [5, None]
+    assert process.returncode is not None
 
 
 def test_the_environment_cannot_put_code_into_the_process(
@@ -260,6 +282,80 @@ def test_no_agent_is_a_clear_error() -> None:
         with pytest.raises(EvalkitError, match="ssh-agent did not sign") as caught:
             signer.sign(MESSAGE)
         assert caught.value.where
+
+
+@contextlib.contextmanager
+def answering(path: Path, *answers: bytes) -> Iterator[list[bytes]]:
+    """An agent at ``path`` that gives these answers, one for each connection, whatever it is asked."""
+    seen: list[bytes] = []
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+
+        def serve() -> None:
+            for answer in answers:
+                connection, _ = listener.accept()
+                with connection:
+                    seen.append(connection.recv(1 << 20))
+                    with contextlib.suppress(BrokenPipeError):
+                        connection.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield seen
+        thread.join()
+
+
+def test_what_an_agent_is_asked_and_what_is_taken_from_it(tmp_path: Path) -> None:
+    public, raw = bytes(range(32)), bytes(64)
+    blob = ssh_string(b"ssh-ed25519") + ssh_string(public)
+    right = ssh_string(b"\x0e" + ssh_string(ssh_string(b"ssh-ed25519") + ssh_string(raw)))
+    wrong = {
+        "failure": ssh_string(b"\x05"),
+        "closed": b"",
+        "half a length": right[:3],
+        "cut off": right[:-1],
+        "of no length": bytes(4),
+        "too long": (256 * 1024 + 1).to_bytes(4, "big") + bytes(100),
+        "long and cut off": (256 * 1024).to_bytes(4, "big") + bytes(100),
+        "another algorithm": ssh_string(b"\x0e" + ssh_string(ssh_string(b"ssh-rsa") + ssh_string(raw))),
+        "63 bytes": ssh_string(b"\x0e" + ssh_string(ssh_string(b"ssh-ed25519") + ssh_string(raw[:63]))),
+        "more after it": ssh_string(right[4:] + b"x"),
+        "more in it": ssh_string(b"\x0e" + ssh_string(ssh_string(b"ssh-ed25519") + ssh_string(raw) + b"x")),
+        "no string": ssh_string(b"\x0e\0\0"),
+    }
+    said = dict.fromkeys(wrong, "")
+    signer = AgentSigner(public, environ={"SSH_AUTH_SOCK": str(tmp_path / "agent")})
+    with answering(tmp_path / "agent", right, *wrong.values()) as seen:
+        assert signer.sign(MESSAGE) == raw
+        for name in wrong:
+            with pytest.raises(EvalkitError, match="ssh-agent did not sign") as caught:
+                signer.sign(MESSAGE)
+            said[name] = caught.value.what
+    assert seen == [ssh_string(b"\x0d" + ssh_string(blob) + ssh_string(MESSAGE) + bytes(4))] * 13
+    assert "closed" in said["too long"]
+    assert "cut off" in said["long and cut off"]
+
+
+def test_which_keys_an_agent_says_it_holds(tmp_path: Path) -> None:
+    public = bytes(range(32))
+    blob = ssh_string(b"ssh-ed25519") + ssh_string(public)
+    other = ssh_string(ssh_string(b"ssh-rsa") + b"x") + ssh_string(b"comment")
+    mine = ssh_string(blob) + ssh_string(b"comment")
+    cases = [
+        (b"\x0c" + b"\0\0\0\2" + other + mine, True),
+        (b"\x0c" + b"\0\0\0\1" + mine, True),
+        (b"\x0c" + b"\0\0\0\0", False),
+        (b"\x0c" + b"\0\0\0\1" + other + mine, False),  # one key, it says
+        (b"\x0c" + b"\0\0\0\1" + other, False),
+        (b"\x0c" + b"\0\0\0\3" + other, False),
+        (b"\x0d" + b"\0\0\0\1" + mine, False),
+        (b"\x0c", False),
+    ]
+    signer = AgentSigner(public, environ={"SSH_AUTH_SOCK": str(tmp_path / "agent")})
+    with answering(tmp_path / "agent", *(ssh_string(answer) for answer, _ in cases)) as seen:
+        assert [signer.holds_key() for _ in cases] == [held for _, held in cases]
+    assert seen == [b"\0\0\0\1\x0b"] * len(cases)
 
 
 def test_resolve_prefers_the_agent_and_falls_back_to_the_process(agent: Path) -> None:

@@ -29,6 +29,7 @@ from evalkit.sealing import (
     verify,
 )
 from evalkit.sealing.keys import public_part
+from evalkit.sealing.ledger import CLOCK_TOLERANCE
 from evalkit.sealing.rotation import ROTATION
 from evalkit.sealing.successor import Rotated, rotate
 
@@ -338,3 +339,17 @@ def test_a_keys_folder_that_others_may_write_is_refused(
         assert Trust.load(places.trust, []).rotations == ()
 
     as_another_user(attempt)
+
+
+def test_a_rotation_is_not_dated_before_the_last_entry_of_the_ledger(places: Places) -> None:
+    old = own(places)
+    for at in (START, START + DAY):
+        Ledger(places.ledger(old), clock=lambda at=at: at).append("note")  # type: ignore[misc]
+    before = places.trust.read_bytes()
+    for at in (START + DAY / 2, START + DAY - CLOCK_TOLERANCE - timedelta(microseconds=1)):
+        with pytest.raises(EvalkitError, match="is behind the last entry"):
+            turn(places, at)
+        assert places.trust.read_bytes() == before
+    # A small correction of the clock: the rotation bears the ledger's time.
+    done = turn(places, START + DAY - CLOCK_TOLERANCE)
+    assert done.rotation.next.valid_from == START + DAY

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import json
 import os
 import sys
@@ -400,6 +401,21 @@ def test_a_file_that_would_be_too_large_is_not_written(
     assert names(path.parent) == ["trust.json"]
     monkeypatch.setattr(trust_module, "MAX_TRUST_FILE", len(before) - 1)
     refused(path, match="bytes")
+    # As much as the limit is written and read.
+    monkeypatch.undo()
+    pin(path, other)
+    whole = path.read_bytes()
+    path.write_bytes(before)
+    for limit in (len(whole) - 1, len(whole)):
+        monkeypatch.setattr(pinning, "MAX_TRUST_FILE", limit)
+        monkeypatch.setattr(trust_module, "MAX_TRUST_FILE", limit)
+        if limit < len(whole):
+            with pytest.raises(EvalkitError, match="would have"):
+                pin(path, other)
+        else:
+            pin(path, other)
+    assert path.read_bytes() == whole
+    assert Trust.load(path, []).keys[-1] == other
 
 
 @pytest.mark.parametrize(
@@ -546,3 +562,81 @@ def test_pins_of_both_kinds_at_the_same_time_all_stay(
     trust = Trust.load(path, [])
     assert {k.key_id for k in trust.keys} == {k.key_id for k in keys}
     assert {a.name for a in trust.timestamp_authorities} == {a.name for a in authorities}
+
+
+def test_a_key_is_found_by_the_beginning_of_its_id(tmp_path: Path, make_signer: Callable[..., Any]) -> None:
+    """Never by less than 8 digits, and never one of several: else a revocation could hit another key."""
+    keys = [TrustedKey.of(make_signer().public_key) for _ in range(3)]
+    trust = Trust(tmp_path / "trust.json", "sha256:" + "0" * 64, tuple(keys))
+    for key in keys:
+        digits = key.key_id.removeprefix("sha256:")
+        for text in (key.key_id, digits, digits[:8], "sha256:" + digits[:8]):
+            assert trust.find(text) is key
+        for text in (
+            digits[:7],
+            "sha256:",
+            "",
+            digits.upper(),
+            digits + "0",
+            digits[8:],
+            "sha256" + digits[:8],
+        ):
+            with pytest.raises(EvalkitError, match=r"not a key id|no pinned key"):
+                trust.find(text)
+    twice = Trust(trust.path, trust.digest, (keys[0], keys[0]))
+    with pytest.raises(EvalkitError, match="names 2 pinned keys"):
+        twice.find(keys[0].key_id)
+    lone = Trust(trust.path, trust.digest, (keys[0],))
+    with pytest.raises(EvalkitError, match="not a key id"):
+        lone.find(keys[0].key_id[7:14])
+
+
+def test_a_key_is_made_from_lists_too_and_keeps_none_of_them(make_signer: Callable[..., Any]) -> None:
+    """A list could be changed after it was checked."""
+    given = {"roles": ["evaluator"], "predicate_types": ["https://x/1"], "runs": ["r-1"]}
+    key = TrustedKey.of(make_signer().public_key, **given)
+    for name, value in given.items():
+        assert getattr(key, name) == tuple(value)
+    given["roles"].append("custodian")
+    assert key.roles == ("evaluator",)
+    assert hash(key) == hash(TrustedKey.of(key.public_key, **(given | {"roles": ["evaluator"]})))
+
+
+def test_unpinning_takes_one_entry_and_only_as_it_was_pinned(
+    tmp_path: Path, make_signer: Callable[..., Any]
+) -> None:
+    path = tmp_path / "config" / "trust.json"
+    first, second = (TrustedKey.of(make_signer().public_key) for _ in range(2))
+    pin(path, first)
+    pin(path, second)
+    before = path.read_bytes()
+    pinning.unpin(path, dataclasses.replace(first, comment="another"))
+    assert path.read_bytes() == before
+    pinning.unpin(path, first)
+    assert Trust.load(path, []).keys == (second,)
+    pinning.unpin(path, first)
+    assert Trust.load(path, []).keys == (second,)
+
+
+def test_a_key_that_could_not_sign_is_refused_before_the_work(
+    tmp_path: Path, make_signer: Callable[..., Any]
+) -> None:
+    moment, wanted = datetime(2026, 11, 30, 12, tzinfo=UTC), "https://x/1"
+    key = TrustedKey.of(
+        make_signer().public_key, predicate_types=(wanted,), runs=("r-1",), valid_until=moment
+    )
+    trust = Trust(tmp_path / "trust.json", "sha256:" + "0" * 64, (key,))
+    before = moment - timedelta(microseconds=1)
+    trust.refuse_unable(key.key_id, wanted, "r-1", before)
+    assert trust.keys_for(wanted, "r-1", before) == (key,)
+    for who, kind, run, at, match in (
+        ("sha256:" + "0" * 64, wanted, "r-1", before, "not pinned"),
+        (key.key_id, wanted + "x", "r-1", before, "not pinned for"),
+        (key.key_id, wanted, "r-2", before, "other runs"),
+        (key.key_id, wanted, "r-1", moment, "valid only until"),
+    ):
+        with pytest.raises(BindingError, match=match) as caught:
+            trust.refuse_unable(who, kind, run, at)
+        assert caught.value.binding is Binding.AUTHORITY
+        assert caught.value.where == who
+        assert who != key.key_id or trust.keys_for(kind, run, at) == ()

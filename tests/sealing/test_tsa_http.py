@@ -51,6 +51,11 @@ def test_no_usable_answer(status: int, headers: dict[str, str], body: bytes, mat
     assert caught.value.where == service.base_url
 
 
+def test_an_answer_may_be_as_long_as_a_token() -> None:
+    with serving(lambda seen: (200, REPLY, b"x" * MAX_TOKEN)) as service:
+        assert ask(service.base_url, b"query") == b"x" * MAX_TOKEN
+
+
 def test_parameters_of_the_content_type_do_not_matter() -> None:
     with serving(
         lambda seen: (200, {"content-type": "Application/Timestamp-Reply; charset=x"}, b"a")
