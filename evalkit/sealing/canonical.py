@@ -118,7 +118,8 @@ def canonical_values(documents: list[bytes], *, max_bytes: int = MAX_BYTES) -> l
     The fast way, which explains nothing: after a None, `load_canonical` says of each document what is
     wrong with it, or reads it after all.
     """
-    if any(len(data) > max_bytes or _too_many(data, max_bytes) for data in documents):
+    most = max_values(max_bytes)
+    if any(len(data) > most and (len(data) > max_bytes or _too_many(data, max_bytes)) for data in documents):
         return None
     joined = b",".join(documents)
     try:
