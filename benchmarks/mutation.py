@@ -539,7 +539,10 @@ def run(jobs: list[Mutant], path: Path | None) -> list[dict[str, Any]]:
                     return
                 source = (worker.tree / SEALING / f"{m.module}.py").read_bytes()
                 tests, usual = reached.tests(m)
-                code, seconds = worker.try_mutant(m.module, m.apply(source), tests, 20 + 5 * usual)
+                code, seconds = 0, 0.0  # where no test reaches it
+                if tests:
+                    limit = 20 + 5 * usual
+                    code, seconds = worker.try_mutant(m.module, m.apply(source), tests, limit)
                 result = asdict(m) | {"code": code, "seconds": round(seconds, 2), "tests": len(tests)}
                 results.append(result)
                 if path is not None:

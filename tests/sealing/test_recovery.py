@@ -406,7 +406,10 @@ def test_recovery_records_the_envelope_it_found(complete_stage: World) -> None:
 
 def test_the_journal_is_made_again_where_it_lacks_this_runs_commit_among_others(world: World) -> None:
     """The ledger went on for another run before this one was recovered."""
-    killed(lambda observe: world.commit(observe=observe), "journal-create")
+    from .conftest import REVEAL
+
+    world.commit()
+    killed(lambda observe: world.commit(phase=REVEAL, observe=observe), "journal-create")
     world.ledger.append("note")
     world.ledger.append("committed", run_id="r-other", phase="ex-ante", attempt=1)
     assert world.recover() == []
