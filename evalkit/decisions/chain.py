@@ -28,6 +28,7 @@ from evalkit.decisions.layout import (
     EX_ANTE_FILE,
     INSTRUCTIONS,
     JOURNAL,
+    about_extra,
     read_bound,
     sealed_file,
 )
@@ -304,8 +305,7 @@ def check_folders(opened: OpenPlan) -> None:
                     f"the run folder holds {name}",
                     where=str(opened.run_dir),
                     expected="only what its plan names",
-                    do="a folder .stage.* is left by a phase that was interrupted: run that phase again, and it is settled;"
-                    " for anything else, find out who put it there",
+                    do=about_extra([path.name]),
                 )
 
 

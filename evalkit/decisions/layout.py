@@ -41,6 +41,13 @@ def sealed_file(kind: str) -> str:
     return f"sealed/{kind}.sealed"
 
 
+def about_extra(names: list[str]) -> str:
+    """What to do about entries of a run folder that no format names."""
+    if any(name.startswith(".stage.") for name in names):
+        return "a folder .stage.* is left by a phase that was interrupted: run that phase again, and it is settled"
+    return "find out who put it there, and move it away"
+
+
 def check_parent(out: Path) -> None:
     """Refuse, before anything is made, a new folder whose parent is not there."""
     if not out.absolute().parent.is_dir():

@@ -35,7 +35,7 @@ from evalkit.decisions.journal import (
     check_signed_at,
     open_journal,
 )
-from evalkit.decisions.layout import EX_ANTE, MALFORMED, REVEAL, REVEAL_FILE
+from evalkit.decisions.layout import EX_ANTE, MALFORMED, REVEAL, REVEAL_FILE, about_extra
 from evalkit.decisions.moments import instant
 from evalkit.decisions.openings import published, sealed_packets
 from evalkit.decisions.prompt import Instructions
@@ -191,8 +191,7 @@ def _check_entries(run_dir: Path) -> None:
             f"the run folder holds {', '.join(extra)}",
             where=str(run_dir),
             expected=", ".join(sorted(allowed)),
-            do="a folder .stage.* is left by a phase that was interrupted: run that phase again, and it is settled;"
-            " for anything else, find out who put it there",
+            do=about_extra(extra),
         )
 
 

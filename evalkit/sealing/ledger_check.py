@@ -215,7 +215,7 @@ def _missing(head: Head, who: str) -> NoReturn:
 def _set_aside(parent: int, record: dict[str, Any], path: Path) -> tuple[str, str]:
     """Whether the file of a torn line, which the ledger tells of, is still what it was."""
     name = str(record.get("file"))
-    if "/" in name or not name.startswith(path.name):
+    if "/" in name or "\0" in name or not name.startswith(path.name):
         refuse("an entry names a file that is none of this ledger's", name, f"{path.name}.torn-<n>")
     try:
         data = read_at(parent, name, where=name, binding=Binding.RUN, max_bytes=MAX_LINE, owner="anyone")

@@ -100,8 +100,10 @@ def test_a_torn_last_line_is_told_and_no_error(ledger: Ledger) -> None:
     assert check_ledger(ledger.path).set_aside == (("ledger.jsonl.torn-0", "missing"),)
 
 
-def test_a_torn_line_of_another_file_is_refused(ledger: Ledger) -> None:
-    ledger.append("torn", bytes=1, digest="sha256:x", file="../../etc/passwd")
+@pytest.mark.parametrize("kind", ["elsewhere", "no name"])
+def test_a_torn_line_of_another_file_is_refused(ledger: Ledger, kind: str) -> None:
+    name = {"elsewhere": "../../etc/passwd", "no name": f"{ledger.path.name}.torn-0\0"}[kind]
+    ledger.append("torn", bytes=1, digest="sha256:x", file=name)
     refused("none of this ledger's", ledger.path)
 
 
