@@ -129,8 +129,8 @@ def test_a_named_file_is_read_also_through_a_link(tmp_path: Path) -> None:
 def test_more_than_is_allowed_is_not_read(tmp_path: Path) -> None:
     file = tmp_path / "a"
     with file.open("wb") as out:
-        out.truncate(2**40)  # sparse: reading it would fill the memory
-    with pytest.raises(EvalkitError, match="this file has 1099511627776 bytes") as caught:
+        out.truncate(2**27)  # sparse
+    with pytest.raises(EvalkitError, match="this file has 134217728 bytes") as caught:
         read_named(file)
     assert caught.value.exit_code == 2
     assert caught.value.where == str(file)
