@@ -13,11 +13,11 @@ import re
 import time
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 from evalkit.errors import EvalkitError
 from evalkit.models.provider import ProviderError, Request, Response
 from evalkit.sealing import canonical_json, digest
+from evalkit.web_address import web_address
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 
@@ -28,16 +28,7 @@ _MAX_BODY = 32 * 2**20
 
 def _check_base_url(base_url: str) -> None:
     """Refuse early what cannot be called, and what would put a secret into the plan."""
-    try:
-        parts = urlsplit(base_url)
-        holds = (
-            parts.scheme in ("http", "https")
-            and bool(parts.hostname)
-            and (parts.port is None or parts.port > 0)
-            and re.fullmatch(r"[!-~]+", base_url) is not None
-        )
-    except ValueError:
-        holds, parts = False, urlsplit("")
+    parts, holds = web_address(base_url)
     secret = "@" in parts.netloc or parts.query or parts.fragment or "?" in base_url
     if secret or not holds:
         raise EvalkitError(

@@ -62,9 +62,7 @@ class Verified:
 
     ``payload`` is the statement as signed; `statement` and `predicate` are parsed from it anew each
     time, so a caller who changes them changes a copy.  ``hint`` is the keyid, which no signature covers.
-    ``signed_at`` is the signer's own word, None
-    where the predicate has none.
-    ``caveats`` lists what is not proven about this signature; each reads after "not proven:".
+    ``signed_at`` is the signer's own word, None where the predicate has none.  ``caveats`` lists what is not proven about this signature; each reads after "not proven:".
     """
 
     payload: bytes

@@ -7,13 +7,12 @@ The authority learns a digest and a random number, never what they are of.
 
 from __future__ import annotations
 
-import re
 import time
 from typing import NoReturn
-from urllib.parse import urlsplit
 
 from evalkit.errors import EvalkitError
 from evalkit.sealing.timestamp import MAX_TOKEN
+from evalkit.web_address import web_address
 
 QUERY, REPLY = "application/timestamp-query", "application/timestamp-reply"
 
@@ -26,16 +25,7 @@ class NoTimestamp(EvalkitError):
 
 def check_url(url: str) -> str:
     """``url`` itself, if it can be asked and holds no secret that an error would show."""
-    try:
-        parts = urlsplit(url)
-        holds = (
-            parts.scheme in ("http", "https")
-            and bool(parts.hostname)
-            and (parts.port is None or parts.port > 0)
-            and re.fullmatch(r"[!-~]+", url) is not None
-        )
-    except ValueError:
-        holds, parts = False, urlsplit("")
+    parts, holds = web_address(url)
     secret = "@" in parts.netloc or bool(parts.fragment)
     if secret or not holds:
         raise EvalkitError(
