@@ -18,7 +18,8 @@ from evalkit.decisions.layout import check_parent, read_bound
 from evalkit.decisions.timestamps import ENVELOPES, PRECOMMIT
 from evalkit.errors import Binding, EvalkitError
 from evalkit.sealing import Places, Timestamp, Trust, read_tokens, verify_token, write_token
-from evalkit.sealing.files import directory, exists, read_at, write_new_at
+from evalkit.sealing.exchange import read_exchange
+from evalkit.sealing.files import directory, exists, write_new_at
 from evalkit.sealing.timestamp import (
     MAX_TOKEN,
     asked_imprint,
@@ -168,7 +169,8 @@ def attach(
     if not os.path.lexists(run_dir / ENVELOPES[phase]):
         unstamped(run_dir, phase)
     data = read_bound(run_dir, ENVELOPES[phase], Binding.ATTESTATION)
-    response, query = _file(token), None if request is None else _file(request)
+    response = read_exchange(token, max_bytes=MAX_TOKEN)
+    query = None if request is None else read_exchange(request, max_bytes=MAX_TOKEN)
     _refuse_mix_up(run_dir, phase, token, _imprint(response, where=token))
     if request is not None and query is not None:
         _refuse_mix_up(run_dir, phase, request, asked_imprint(query))
@@ -201,16 +203,3 @@ def _refuse_mix_up(run_dir: Path, phase: str, file: Path, imprint: bytes | None)
                 expected=f"what is for the phase {phase}",
                 do=f"check --phase: --phase {other} fits this file",
             )
-
-
-def _file(path: Path) -> bytes:
-    with directory(path.parent, binding=None, owner="anyone") as fd:
-        return read_at(
-            fd,
-            path.name,
-            where=str(path),
-            binding=None,
-            max_bytes=MAX_TOKEN,
-            forbidden_mode=0,
-            owner="anyone",
-        )
