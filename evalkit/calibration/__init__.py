@@ -1,1 +1,11 @@
 """Calibration: does what is forecast with probability p happen in a share p of cases?"""
+
+from evalkit.calibration.calibration_error import CalibrationError, calibration_error
+from evalkit.calibration.murphy import MurphyDecomposition, murphy_decomposition
+
+__all__ = [
+    "CalibrationError",
+    "MurphyDecomposition",
+    "calibration_error",
+    "murphy_decomposition",
+]
