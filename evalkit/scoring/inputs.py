@@ -212,7 +212,9 @@ def _weights(weights: ArrayLike, n: int) -> Floats:
         raise ValueError(f"weights has shape {array.shape}: expected ({n},), one an item")
     wrong = ~(np.isfinite(array) & (array >= 0))
     if wrong.any():
-        _fail(wrong, array, 0, "a weight that is negative or not finite", "weights are finite and not negative")
+        _fail(
+            wrong, array, 0, "a weight that is negative or not finite", "weights are finite and not negative"
+        )
     return array
 
 
