@@ -147,7 +147,9 @@ class Comparison:
         import pandas as pd
 
         rows = [{"forecaster": name, **self.relative_skill[name]._asdict()} for name in self.forecasters]
-        frame = pd.DataFrame(rows).rename(columns={"value": "relative_skill", "scaled": "scaled_relative_skill"})
+        frame = pd.DataFrame(rows).rename(
+            columns={"value": "relative_skill", "scaled": "scaled_relative_skill"}
+        )
         return frame.sort_values("relative_skill", kind="stable").reset_index(drop=True)
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -193,7 +195,7 @@ class Comparison:
 
         shown = ["first", "second", "n", "n_clusters", "difference", "low", "high", "p", "p_adjusted",
                  "dm", "dm_p", "reason"]  # fmt: skip
-        table = self.to_frame()[shown].to_html(index=False, float_format="%.4g", border=0, na_rep="")
+        table = self.to_frame()[shown].to_html(index=False, float_format="{:.4g}".format, border=0, na_rep="")
         return f"<p>{escape(self.summary())}</p>{table}"
 
 
@@ -244,12 +246,15 @@ def compared_panel(
     if len(answers.forecasters) < 2:
         raise ValueError(f"only forecaster {answers.forecasters[0]!r} has scores: a comparison needs two")
     if bounds is not None:
-        _within(answers, bounds)
+        answers.check_bounds(bounds)
     base = None if reference is None else answers.index(reference, "reference")
     order = sorted(range(len(answers.forecasters)), key=lambda i: by_name(answers.forecasters[i]))
     numbers = [(a, b) for at, a in enumerate(order) for b in order[at + 1 :]]
     pairs = adjusted(
-        (compared_pair(answers, a, b, horizon=horizon, alpha=alpha, seed=seed, bounds=bounds) for a, b in numbers),
+        (
+            compared_pair(answers, a, b, horizon=horizon, alpha=alpha, seed=seed, bounds=bounds)
+            for a, b in numbers
+        ),
         adjust,
     )
     means = [
@@ -317,9 +322,7 @@ def compared_pair(
         return replace(with_dm, reason="a score is infinite")
     d = answers.score[mine] - answers.score[theirs]
     width = None if bounds is None else float(bounds[1]) - float(bounds[0])
-    found = mean_interval(
-        d, lo=None if width is None else -width, hi=width, cluster=clusters, alpha=alpha
-    )
+    found = mean_interval(d, lo=None if width is None else -width, hi=width, cluster=clusters, alpha=alpha)
     test = sign_flip_test(d, cluster=clusters, seed=seed)
     return replace(
         with_dm,
@@ -343,19 +346,6 @@ def adjusted(pairs: Iterable[Pair], adjust: Adjust) -> tuple[Pair, ...]:
     return tuple(
         replace(pair, p_adjusted=float(p[at]), dm_p_adjusted=float(dm_p[at])) for at, pair in enumerate(found)
     )
-
-
-def _within(answers: Panel, bounds: tuple[float, float]) -> None:
-    low, high = bounds
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise ValueError(f"bounds={bounds!r}: expected a finite range (low, high) of an item score")
-    outside = (answers.score < low) | (answers.score > high)
-    if outside.any():
-        row = int(np.argmax(outside))
-        raise ValueError(
-            f"the score {answers.score[row]:g} of forecaster {answers.forecasters[answers.forecaster[row]]!r} on "
-            f"question {answers.questions[answers.question[row]]!r} lies outside of bounds={bounds!r}"
-        )
 
 
 def _time_order(answers: Panel, rows: Codes, horizon: int) -> Codes:
