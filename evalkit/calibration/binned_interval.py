@@ -15,7 +15,7 @@ import numpy as np
 from evalkit.calibration.bins import Cells, cells
 from evalkit.calibration.canonical import generator, units
 from evalkit.calibration.intervals import SHRINK, is_binary, mean_and_reach, resampled_p_value
-from evalkit.calibration.noise import consistency_noise, residual_noise
+from evalkit.calibration.noise import consistency_noise, residual_noise, sums_at
 from evalkit.scoring.inputs import Items
 from evalkit.scoring.sums import Floats, chunks
 
@@ -55,8 +55,8 @@ def limits(
     first, shares, places = residuals.problems[0], residuals.shares(), residuals.places()
     place = np.concatenate(places)
     values = np.concatenate([shares * (i.y - i.p) for i in residuals.problems])
-    mean = np.bincount(place, values, residuals.size)
-    weight = np.bincount(place, np.tile(shares, len(places)), residuals.size)
+    mean = sums_at(place, values, residuals.size)
+    weight = sums_at(place, np.tile(shares, len(places)), residuals.size)
     noise = residual_noise(
         values, place, residuals.size, *_units(residuals), DRAWS, generator(first, seed, f"noise {norm}")
     )
@@ -71,7 +71,7 @@ def limits(
 def p_value(residuals: BinnedResiduals, norm: Literal["l1", "l2"], value: float, seed: int) -> float:
     """Share of calibrated samples with an error as large."""
     first, shares, places = residuals.problems[0], residuals.shares(), residuals.places()
-    weight = np.bincount(np.concatenate(places), np.tile(shares, len(places)), residuals.size)
+    weight = sums_at(np.concatenate(places), np.tile(shares, len(places)), residuals.size)
     rng = generator(first, seed, f"consistency {norm}")
     alone = len(residuals.problems) == 1 and first.cluster is None
     if alone and is_binary(first):
@@ -90,7 +90,7 @@ def _units(residuals: BinnedResiduals) -> tuple[Cells | None, Floats | None]:
     if first.cluster is None and len(residuals.problems) == 1:
         return None, None
     unit, count = units(first)
-    shares = np.bincount(unit, residuals.shares() * len(residuals.problems), count)
+    shares = sums_at(unit, residuals.shares() * len(residuals.problems), count)
     return np.tile(unit, len(residuals.problems)), shares
 
 

@@ -29,16 +29,14 @@ or whole clusters of them change sign.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from evalkit.calibration.canonical import units
 from evalkit.scoring.inputs import Items
-from evalkit.scoring.sums import Floats, order_free_sum
+from evalkit.scoring.sums import Floats
+from evalkit.uncertainty import cluster_se
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -116,15 +114,8 @@ def unit_caveats(items: Items) -> tuple[bool, tuple[str, ...]]:
 
 def mean_and_reach(items: Items, values: Floats, alpha: float) -> tuple[float, float]:
     """Weighted mean of ``values`` (n,) of canonical items, and t · se, robust to dependence in clusters."""
-    from scipy.special import stdtrit
-
-    w = np.ones(len(values)) if items.weights is None else items.weights
-    unit, count = units(items)
-    total = order_free_sum(w)
-    mean = order_free_sum(w * values) / total
-    sums = np.bincount(unit, w * (values - mean), count)
-    variance = order_free_sum(np.square(sums)) / total**2 * count / (count - 1)
-    return mean, float(stdtrit(count - 1, 1 - alpha / 2)) * math.sqrt(variance)
+    found = cluster_se(values, units(items)[0], weights=items.weights)
+    return found.mean, found.interval(alpha).high - found.mean
 
 
 def resampled_p_value(observed: float, resampled: Floats) -> float:

@@ -21,6 +21,11 @@ Places = NDArray[np.intp]
 _OUTCOMES = 40_000_000
 
 
+def sums_at(place: Places, values: Floats, size: int) -> Floats:
+    """Sum of the values at each of ``size`` places."""
+    return np.asarray(np.bincount(place, values, size), dtype=np.float64)
+
+
 def residual_noise(
     values: Floats,
     place: Places,
@@ -40,9 +45,9 @@ def residual_noise(
     """
     if unit is None:
         count = len(values)
-        variance = np.bincount(place, np.square(values), size)
+        variance = sums_at(place, np.square(values), size)
         if centred:
-            variance = np.maximum(variance - np.square(np.bincount(place, values, size)) / count, 0.0)
+            variance = np.maximum(variance - np.square(sums_at(place, values, size)) / count, 0.0)
         noise = rng.standard_normal((draws, size)) * np.sqrt(variance * count / (count - 1))
     else:
         covariance, count = _covariance(values, place, size, unit, share, centred)
@@ -60,11 +65,11 @@ def consistency_noise(
 ) -> Floats:
     """Sums of (y - p) · shares at ``size`` places for y drawn from the forecasts p (n,): (draws, size)."""
     if len(p) * draws > _OUTCOMES:
-        variance = np.bincount(place, np.square(shares) * p * (1 - p), size)
+        variance = sums_at(place, np.square(shares) * p * (1 - p), size)
         return np.asarray(rng.standard_normal((draws, size)) * np.sqrt(variance))
     sums = np.empty((draws, size))
     for row in range(draws):
-        sums[row] = np.bincount(place, shares * ((rng.random(len(p)) < p) - p), size)
+        sums[row] = sums_at(place, shares * ((rng.random(len(p)) < p) - p), size)
     return sums
 
 
@@ -78,7 +83,7 @@ def _covariance(
     covariance = np.asarray((sums.T @ sums).toarray())
     if centred:
         part = np.full(count, 1 / count) if share is None else share
-        total = np.bincount(place, values, size)
+        total = sums_at(place, values, size)
         cross = np.outer(sums.T @ part, total)
         covariance += np.outer(total, total) * float(part @ part) - cross - cross.T
     return covariance, count

@@ -32,7 +32,7 @@ from evalkit.calibration.intervals import (
     resampled_p_value,
     unit_caveats,
 )
-from evalkit.calibration.noise import consistency_noise, residual_noise
+from evalkit.calibration.noise import Places, consistency_noise, residual_noise, sums_at
 from evalkit.scoring.inputs import Items, Missing, binary_items
 from evalkit.scoring.sums import Floats, chunks, order_free_sum
 
@@ -46,7 +46,7 @@ DRAWS = 1000
 #: items in a chunk, and bits of a residual: a chunk adds up exactly in a float64
 _CHUNK, _BITS = 1 << 17, 36
 #: bisections: of the error, and of a limit that is found by resampling
-_FINE, _COARSE = 40, 14
+_FINE, _COARSE = 40, 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,10 +81,8 @@ class SmoothCalibrationError:
         possible, caveats = unit_caveats(items)
         low = high = estimate = math.nan
         if possible:
-            low, high, bias = _limits(items, self.value, alpha, self._seed)
+            low, high, bias = _limits(items, self.value, alpha, self._seed, self.p_value)
             estimate = self.value - bias
-            if self.p_value > alpha / 2:
-                low = 0.0
         return MiscalibrationInterval(
             measure="smooth calibration error",
             value=self.value,
@@ -134,9 +132,9 @@ def smooth_calibration_error(
         y, p, weights=weights, cluster=cluster, missing=missing, allow_fractional=allow_fractional
     )
     cosines = _cosines(_on_grid(items))
-    value = _falling_root(lambda sigma: _integral(np.abs(_smoothed(cosines, sigma))) - sigma, 0.0, 1.0, _FINE)
+    value = _falling_root(lambda s: float(_integral(np.abs(_smoothed(cosines, s)))) - s, 0.0, 1.0, _FINE)
     return SmoothCalibrationError(
-        value=float(value),
+        value=value,
         n=len(items),
         n_dropped=items.n_dropped,
         convention="reflected Gaussian kernel, bandwidth = error, 0 is best",
@@ -159,10 +157,10 @@ def _on_grid(items: Items) -> Floats:
         right = residual * share
         for at, values in ((low, residual - right), (low + 1, right)):
             sums += np.bincount(at, np.rint(values / unit), GRID + 1).astype(np.int64)
-    return sums * (unit / total)
+    return sums.astype(np.float64) * (unit / total)
 
 
-def _place(p: Floats, steps: int) -> tuple[np.ndarray, Floats]:
+def _place(p: Floats, steps: int) -> tuple[Places, Floats]:
     """The point below p among steps + 1 points, and p's way to the next."""
     low = np.minimum((p * steps).astype(np.intp), steps - 1)
     return low, p * steps - low
@@ -172,21 +170,22 @@ def _cosines(masses: Floats) -> Floats:
     """Cosine coefficients of masses at the points 0 … 1 of a grid, along the last axis."""
     inner = masses[..., 1:-1] / 2
     mirrored = np.concatenate([masses[..., :1], inner, masses[..., -1:], inner[..., ::-1]], axis=-1)
-    return np.fft.rfft(mirrored, axis=-1).real
+    return np.asarray(np.fft.rfft(mirrored, axis=-1).real, dtype=np.float64)
 
 
 def _smoothed(cosines: Floats, sigma: float) -> Floats:
     """Density of the smoothed masses at the points of the grid."""
     steps = cosines.shape[-1] - 1
     factor = np.exp(-0.5 * np.square(np.pi * sigma * np.arange(steps + 1)))
-    return np.fft.irfft(cosines * factor, 2 * steps, axis=-1)[..., : steps + 1] * (2 * steps)
+    smooth = np.fft.irfft(cosines * factor, 2 * steps, axis=-1)[..., : steps + 1] * (2 * steps)
+    return np.asarray(smooth, dtype=np.float64)
 
 
 def _integral(values: Floats) -> Floats:
     """Trapezoidal rule over [0, 1] along the last axis."""
     steps = values.shape[-1] - 1
     ends = (values[..., 0] + values[..., -1]) / 2
-    return np.asarray((values[..., 1:-1].sum(axis=-1) + ends) / steps)
+    return np.asarray((values[..., 1:-1].sum(axis=-1) + ends) / steps, dtype=np.float64)
 
 
 def _falling_root(f: Callable[[float], float], low: float, high: float, rounds: int) -> float:
@@ -213,8 +212,8 @@ def _shares(items: Items) -> Floats:
     return items.weights / math.fsum(items.weights)
 
 
-def _limits(items: Items, value: float, alpha: float, seed: int) -> tuple[float, float, float]:
-    """Low and high limit, and the bias of ``value``.
+def _limits(items: Items, value: float, alpha: float, seed: int, chance: float) -> tuple[float, float, float]:
+    """Low and high limit, and the bias of ``value``; the low limit is 0 where the p-value ``chance`` is large.
 
     At each bandwidth σ there are limits for smECE(σ); a bandwidth that lies within its own is one that the
     population's may have.
@@ -222,20 +221,22 @@ def _limits(items: Items, value: float, alpha: float, seed: int) -> tuple[float,
     steps, shares = _steps(value), _shares(items)
     place = np.rint(items.p * steps).astype(np.intp)
     values = shares * (items.y - items.p)
-    unit, share = (None, None) if items.cluster is None else (items.cluster, np.bincount(items.cluster, shares))
-    noise = _cosines(
-        residual_noise(
-            values, place, steps + 1, unit, share, DRAWS, generator(items, seed, "noise smooth")
-        )
+    unit, share = (
+        (None, None)
+        if items.cluster is None
+        else (items.cluster, sums_at(items.cluster, shares, units(items)[1]))
     )
-    mean = _cosines(np.bincount(place, values, steps + 1))
+    noise = _cosines(
+        residual_noise(values, place, steps + 1, unit, share, DRAWS, generator(items, seed, "noise smooth"))
+    )
+    mean = _cosines(sums_at(place, values, steps + 1))
 
     def added(sigma: float, shrink: float) -> Floats:
         """What the noise adds to the error at least ``shrink`` standard errors nearer to 0."""
         drawn, centre = _smoothed(noise, sigma), _smoothed(mean, sigma)
         spread = np.sqrt(np.mean(np.square(drawn), axis=0))
         centre = np.sign(centre) * np.maximum(np.abs(centre) - shrink * spread, 0.0)
-        return _integral(np.abs(centre + drawn)) - _integral(np.abs(centre))
+        return np.asarray(_integral(np.abs(centre + drawn)) - _integral(np.abs(centre)), dtype=np.float64)
 
     def low(sigma: float) -> float:
         error = float(_integral(np.abs(_smoothed(mean, sigma))))
@@ -250,7 +251,7 @@ def _limits(items: Items, value: float, alpha: float, seed: int) -> tuple[float,
         return float(_integral(np.abs(smoothed))) + reach
 
     return (
-        _falling_root(lambda sigma: low(sigma) - sigma, 0.0, value, _COARSE),
+        0.0 if chance > alpha / 2 else _falling_root(lambda sigma: low(sigma) - sigma, 0.0, value, _COARSE),
         _falling_root(lambda sigma: high(sigma) - sigma, value, 1.0, _COARSE),
         float(np.mean(added(value, 0.0))),
     )
@@ -273,6 +274,6 @@ def _p_value(items: Items, value: float, seed: int) -> float:
     else:
         values = shares * (items.y - items.p)
         noise = residual_noise(values, place, steps + 1, items.cluster, None, DRAWS, rng, centred=False)
-    observed = np.bincount(place, shares * (items.y - items.p), steps + 1)
+    observed = sums_at(place, shares * (items.y - items.p), steps + 1)
     errors = _integral(np.abs(_smoothed(_cosines(np.vstack([observed, noise])), value)))
     return resampled_p_value(float(errors[0]), errors[1:])

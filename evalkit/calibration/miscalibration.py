@@ -23,6 +23,7 @@ from evalkit.calibration.intervals import (
     unit_caveats,
 )
 from evalkit.calibration.isotonic import isotonic
+from evalkit.calibration.noise import sums_at
 from evalkit.scoring.inputs import Items, Missing, binary_items
 from evalkit.scoring.sums import Floats
 
@@ -121,11 +122,11 @@ def _p_value(
     # no longer 0 or 1, so the Brier score judges them whatever the rule.
     forecast, place, size = np.unique(items.p, return_inverse=True, return_counts=True)
     residual = items.y - items.p
-    observed = _brier_mcb(np.bincount(place, residual), forecast, size)
+    observed = _brier_mcb(sums_at(place, residual, len(size)), forecast, size)
     count = units(items)[1]
     for row in range(replicates):
         sign = rng.choice((-1.0, 1.0), count)[items.cluster]
-        resampled[row] = _brier_mcb(np.bincount(place, residual * sign), forecast, size)
+        resampled[row] = _brier_mcb(sums_at(place, residual * sign, len(size)), forecast, size)
     return resampled_p_value(observed, resampled)
 
 
