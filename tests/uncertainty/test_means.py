@@ -30,6 +30,13 @@ CASES: list[tuple[list[float] | np.ndarray, dict[str, Any], str, str]] = [
     ([0.1, 0.1], {"lo": 0}, "none", "All values are equal in an unbounded range"),
     ([0.1] * 4, {"cluster": list("aabb")}, "none", "All values are equal in an unbounded range"),
     ([0.1] * 4, {"cluster": list("aabb"), "lo": 0, "hi": 1}, "gaffke on cluster means", "All cluster means"),
+    (
+        [0.1, 0.3] * 2,
+        {"cluster": list("aabb"), "lo": 0, "hi": 1},
+        "gaffke on cluster means",
+        "All cluster means",
+    ),
+    ([0.1 + 0.2, 0.3], {"lo": 0}, "none", "All values are equal in an unbounded range"),
     (GENERATOR.random(15), {"cluster": groups(5), "lo": 0, "hi": 1}, "cr2-t", "Clustered"),
     (GENERATOR.random(33), {"cluster": groups(11)}, "cr2-t", "Clustered"),
     (GENERATOR.random(36), {"cluster": groups(12)}, "cr2-t", "Clustered"),

@@ -141,6 +141,10 @@ def test_equal_values_far_from_zero_have_a_standard_error_of_zero() -> None:
     assert cluster_se([0.1] * 10, list("aabbccddee")).se == 0.0
 
 
+def test_tiny_values_do_not_underflow() -> None:
+    assert cluster_se([1e-200, 2e-200], [0, 1]).se == pytest.approx(0.5e-200)
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 60), st.booleans(), st.sampled_from(["cr0", "cr1", "cr2"]))
 def test_order_and_names_change_nothing(seed: int, n: int, weighted: bool, kind: str) -> None:
