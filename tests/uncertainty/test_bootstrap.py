@@ -21,25 +21,51 @@ def relative_error(replicates: int) -> float:
     return 4 / math.sqrt(2 * replicates)
 
 
-@pytest.mark.parametrize(("decimals", "method"), [(1, "multinomial counts"), (9, "indices")])
+@pytest.mark.parametrize(("decimals", "method"), [(1, "multinomial counts"), (9, "drawn units")])
 def test_items_have_the_standard_error_of_a_mean(decimals: int, method: str) -> None:
-    x = np.round(GENERATOR.random(500), decimals)
+    x = np.round(GENERATOR.random(900), decimals)
     result = bootstrap_mean(x, replicates=4000)
     assert result.method == method
     assert result.mean == pytest.approx(x.mean(), rel=1e-14)
-    assert result.se == pytest.approx(x.std() / math.sqrt(500), rel=relative_error(4000))
+    assert result.se == pytest.approx(x.std() / math.sqrt(900), rel=relative_error(4000))
     assert np.mean(result.replicates) == pytest.approx(x.mean(), abs=4 * result.se / math.sqrt(4000))
 
 
 def test_both_ways_of_drawing_have_the_same_distribution(monkeypatch: pytest.MonkeyPatch) -> None:
     from scipy.stats import ks_2samp
 
-    x = np.round(GENERATOR.exponential(size=300))
+    x = np.round(GENERATOR.exponential(size=700))
     counted = bootstrap_mean(x, replicates=3000)
     monkeypatch.setattr(bootstrap, "DRAWS_PER_CELL", 10**9)
     drawn = bootstrap_mean(x, replicates=3000)
-    assert (counted.method, drawn.method) == ("multinomial counts", "indices")
+    assert (counted.method, drawn.method) == ("multinomial counts", "drawn units")
     assert ks_2samp(counted.replicates, drawn.replicates).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("n", [1, 2, 255, 256, 257, 1000])
+def test_units_are_drawn_as_indices_would_draw_them(n: int) -> None:
+    from scipy.stats import ks_2samp
+
+    units, replicates = np.arange(1, n + 1) ** 2.0, 4000
+    totals = np.zeros(replicates)
+    bootstrap._add_drawn_units(totals, units, np.random.default_rng(1))
+    generator = np.random.default_rng(2)
+    plain = np.array([units[generator.integers(0, n, n)].sum() for _ in range(replicates)])
+    assert ks_2samp(totals, plain).pvalue > 1e-3
+    if n > 1:
+        assert totals.std() == pytest.approx(math.sqrt(n) * units.std(), rel=relative_error(replicates))
+
+
+@pytest.mark.parametrize("at", [0, 1, 255, 256, 299])
+def test_each_unit_is_drawn_as_often_as_any_other(at: int) -> None:
+    units, replicates = np.zeros(300), 5000
+    units[at] = 1.0
+    counts = np.zeros(replicates)
+    bootstrap._add_drawn_units(counts, units, np.random.default_rng(at))
+    assert counts.mean() == pytest.approx(1.0, abs=4 / math.sqrt(replicates))
+    expected = [300 * 299**299 / 300**300, (299 / 300) ** 300]  # of one draw, of none
+    found = [np.mean(counts == 1), np.mean(counts == 0)]
+    assert found == pytest.approx(expected, abs=4 * math.sqrt(0.25 / replicates))
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -113,7 +139,7 @@ def test_where_nothing_varies_there_is_no_interval(x: list[float], cluster: Any,
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.integers(2, 400), st.booleans(), st.booleans(), st.booleans())
+@given(st.integers(0, 2**32 - 1), st.integers(2, 900), st.booleans(), st.booleans(), st.booleans())
 def test_order_and_names_change_nothing(
     seed: int, n: int, clustered: bool, weighted: bool, rounded: bool
 ) -> None:
@@ -148,7 +174,7 @@ def test_the_seed_is_the_users_and_the_datas() -> None:
 def test_blocks_hold_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     x = GENERATOR.random(20_000)
     tracemalloc.start()
-    bootstrap_mean(x, replicates=300)  # 6 million indices: 48 MB at once
+    bootstrap_mean(x, replicates=1000)  # 20 million draws: 160 MB at once
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 30e6
