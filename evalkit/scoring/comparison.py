@@ -35,7 +35,7 @@ _ADJUSTED = {"holm": "Holm", "bh": "Benjamini-Hochberg"}
 
 
 @dataclass(frozen=True)
-class Pair:
+class PairComparison:
     """First against second on ``n`` common questions in ``n_clusters`` clusters.
 
     ``difference`` = ``first_score`` - ``second_score``, with its interval ``low`` to ``high`` by ``method``.
@@ -62,7 +62,7 @@ class Pair:
     dm_reason: str
     caveats: tuple[str, ...] = ()
 
-    def reversed(self) -> Pair:
+    def reversed(self) -> PairComparison:
         """Second against first: signs turn, p-values stay."""
         return replace(
             self,
@@ -94,7 +94,7 @@ class Comparison:
     """
 
     forecasters: tuple[Hashable, ...]
-    pairs: tuple[Pair, ...]
+    pairs: tuple[PairComparison, ...]
     relative_skill: dict[Hashable, RelativeSkill]
     reference: Hashable | None
     adjust: Adjust
@@ -102,9 +102,9 @@ class Comparison:
     horizon: int
     clustered: bool
     n_dropped: int
-    _by_names: dict[tuple[Hashable, Hashable], Pair] = field(repr=False, kw_only=True)
+    _by_names: dict[tuple[Hashable, Hashable], PairComparison] = field(repr=False, kw_only=True)
 
-    def pair(self, first: Hashable, second: Hashable) -> Pair:
+    def pair(self, first: Hashable, second: Hashable) -> PairComparison:
         """The comparison of two forecasters, difference = first - second."""
         if (first, second) in self._by_names:
             return self._by_names[first, second]
@@ -140,7 +140,7 @@ class Comparison:
         import pandas as pd
 
         rows = [{**pair.__dict__, "caveats": " ".join(pair.caveats)} for pair in self.pairs]
-        return pd.DataFrame(rows, columns=list(Pair.__dataclass_fields__))
+        return pd.DataFrame(rows, columns=list(PairComparison.__dataclass_fields__))
 
     def skill_frame(self) -> pd.DataFrame:
         """One row a forecaster: relative skill, below 1 is better than the field."""
@@ -175,8 +175,8 @@ class Comparison:
             np.array([pair.high for pair in rows]),
             zero=True,
             filled=[pair.p_adjusted <= self.alpha for pair in rows],
-            xlabel=f"mean score minus that of {against}, {100 * (1 - self.alpha):g} % interval\n"
-            f"(below 0 is better than {against}; filled: p ≤ {self.alpha:g})",
+            xlabel=f"mean score minus that of {against}; below 0 is better; "
+            f"{100 * (1 - self.alpha):g} % interval; filled: p ≤ {self.alpha:g}",
             ax=ax,
         )
 
@@ -285,14 +285,14 @@ def compared_pair(
     alpha: float = 0.05,
     seed: int = 0,
     bounds: tuple[float, float] | None = None,
-) -> Pair:
+) -> PairComparison:
     """One pair of a panel, its p-values not yet adjusted."""
     from evalkit.uncertainty import mean_interval, sign_flip_test
 
     mine, theirs = answers.overlap(first, second)
     n = len(mine)
     clusters = answers.row_clusters(mine)
-    untested = Pair(
+    untested = PairComparison(
         first=answers.forecasters[first],
         second=answers.forecasters[second],
         n=n,
@@ -335,17 +335,20 @@ def compared_pair(
     )
 
 
-def adjusted(pairs: Iterable[Pair], adjust: Adjust) -> tuple[Pair, ...]:
+def adjusted(pairs: Iterable[PairComparison], adjust: Adjust) -> tuple[PairComparison, ...]:
     """The pairs with p-values adjusted over all of them that have one."""
     from evalkit.uncertainty import benjamini_hochberg, holm
 
+    def over_all(p: list[float]) -> list[float]:
+        if adjust is None:
+            return p
+        values: list[float] = (holm(p) if adjust == "holm" else benjamini_hochberg(p)).tolist()
+        return values
+
     found = tuple(pairs)
-    method = {"holm": holm, "bh": benjamini_hochberg, None: np.asarray}[adjust]
-    p = method(np.array([pair.p for pair in found]))
-    dm_p = method(np.array([pair.dm_p for pair in found]))
-    return tuple(
-        replace(pair, p_adjusted=float(p[at]), dm_p_adjusted=float(dm_p[at])) for at, pair in enumerate(found)
-    )
+    p = over_all([pair.p for pair in found])
+    dm_p = over_all([pair.dm_p for pair in found])
+    return tuple(replace(pair, p_adjusted=p[at], dm_p_adjusted=dm_p[at]) for at, pair in enumerate(found))
 
 
 def _time_order(answers: Panel, rows: Codes, horizon: int) -> Codes:

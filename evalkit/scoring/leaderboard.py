@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evalkit.scoring.comparison import Adjust, Pair, adjusted, compared_pair
+from evalkit.scoring.comparison import Adjust, PairComparison, adjusted, compared_pair
 from evalkit.scoring.difficulty import DifficultyAdjusted, adjusted_panel, brier_index
 from evalkit.scoring.inputs import Missing
 from evalkit.scoring.panel import Panel, named_list, panel
@@ -57,8 +57,8 @@ class Leaderboard:
     raw_high: Floats
     difficulty: DifficultyAdjusted | None
     peer: PeerScores | None
-    against_best: dict[Hashable, Pair]
-    against_reference: dict[Hashable, Pair]
+    against_best: dict[Hashable, PairComparison]
+    against_reference: dict[Hashable, PairComparison]
     reference: Hashable | None
     adjust: Adjust
     alpha: float
@@ -252,7 +252,7 @@ def leaderboard_panel(
 
 def _against(
     answers: Panel, best: int, reference: int | None, adjust: Adjust, alpha: float, seed: int
-) -> tuple[dict[Hashable, Pair], dict[Hashable, Pair]]:
+) -> tuple[dict[Hashable, PairComparison], dict[Hashable, PairComparison]]:
     """Everybody against the best and against the reference, difference = she - the other."""
     count = len(answers.forecasters)
     numbers = [(a, b) for a in range(count) for b in range(a + 1, count)]
@@ -261,7 +261,7 @@ def _against(
         numbers = [pair for pair in numbers if reference in pair]
     pairs = [compared_pair(answers, a, b, alpha=alpha, seed=seed) for a, b in numbers]
 
-    def facing(one: int, chosen: tuple[Pair, ...]) -> dict[Hashable, Pair]:
+    def facing(one: int, chosen: tuple[PairComparison, ...]) -> dict[Hashable, PairComparison]:
         name = answers.forecasters[one]
         turned = (
             pair if pair.second == name else pair.reversed()
@@ -277,11 +277,11 @@ def _against(
     return with_best, facing(reference, adjusted(family, adjust))
 
 
-def _of(pairs: dict[Hashable, Pair], forecaster: Hashable, name: str) -> float:
+def _of(pairs: dict[Hashable, PairComparison], forecaster: Hashable, name: str) -> float:
     return float(getattr(pairs[forecaster], name)) if forecaster in pairs else math.nan
 
 
-def _skill(pair: Pair | None) -> float:
+def _skill(pair: PairComparison | None) -> float:
     """1 - S / S_ref on the common questions; NaN where S_ref is not positive and finite."""
     if pair is None or not (math.isfinite(pair.second_score) and pair.second_score > 0):
         return math.nan
