@@ -63,7 +63,12 @@ def draw(design: Design, clusters: int, generator: np.random.Generator) -> dict[
     answered = generator.random((n, count)) < share
     answered[:, 5] |= ~answered.any(axis=1)  # each question of the set has an answer
     q, f = np.nonzero(answered)
-    return {"forecaster": f, "question": q, "score": score[q, f], "cluster": of_cluster[q] if size > 1 else None}
+    return {
+        "forecaster": f,
+        "question": q,
+        "score": score[q, f],
+        "cluster": of_cluster[q] if size > 1 else None,
+    }
 
 
 def truth(design: Design, seed: int) -> np.ndarray[Any, Any]:

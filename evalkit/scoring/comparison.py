@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from evalkit.scoring.diebold_mariano import diebold_mariano
+from evalkit.scoring.diebold_mariano import diebold_mariano, equal_differences
 from evalkit.scoring.inputs import Missing
-from evalkit.scoring.panel import Codes, Panel, by_name, named_list, panel
+from evalkit.scoring.panel import Codes, Panel, by_name, panel
 from evalkit.scoring.relative_skill import MeanScores, RelativeSkill, relative_skill
+from evalkit.scoring.wording import counted, interval_text, named_list
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,11 +80,11 @@ class PairComparison:
     def summary(self) -> str:
         if self.n == 0:
             return f"{self.first} - {self.second}: no common question"
-        unit = f" in {self.n_clusters} clusters" if self.n_clusters != self.n else ""
-        interval = f" [{self.low:.4g}, {self.high:.4g}]" if math.isfinite(self.low) else ""
+        unit = f" in {counted(self.n_clusters, 'cluster')}" if self.n_clusters != self.n else ""
+        interval = interval_text(self.low, self.high, ".4g")
         p = f", p = {self.p:.3g} (adjusted {self.p_adjusted:.3g})" if math.isfinite(self.p) else ""
-        why = f" ({self.reason})" if self.reason else ""
-        return f"{self.first} - {self.second}: {self.difference:.4g}{interval}{p}{why}, n = {self.n}{unit}"
+        why = f" ({self.reason.rstrip('.')})" if self.reason else ""
+        return f"{self.first} - {self.second}: {self.difference:.4g} {interval}{p}{why}, n = {self.n}{unit}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,16 +122,16 @@ class Comparison:
         tested = [pair for pair in self.pairs if math.isfinite(pair.p)]
         clear = sum(pair.p_adjusted <= self.alpha for pair in tested)
         how = "unadjusted" if self.adjust is None else f"{_ADJUSTED[self.adjust]} over {len(tested)}"
-        unit = "clusters of questions" if self.clustered else "questions"
+        one, unit = ("cluster", "clusters of questions") if self.clustered else ("question", "questions")
         dropped = f", {self.n_dropped} missing scores dropped" if self.n_dropped else ""
         if len(self.pairs) == 1:
-            return f"{self.pairs[0].summary()}{dropped} ({self.convention}; sign-flip test per {unit[:-1]})"
+            return f"{self.pairs[0].summary()}{dropped} ({self.convention}; sign-flip test per {one})"
         sizes = [pair.n for pair in self.pairs]
         span = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)}-{max(sizes)}"
         empty = len(self.pairs) - len(tested)
         without = f", {empty} without a test" if empty else ""
         return (
-            f"{len(self.forecasters)} forecasters, {len(self.pairs)} pairs on n = {span} common questions"
+            f"{len(self.forecasters)} forecasters, {len(self.pairs)} pairs on n = {span} common question{'' if span == '1' else 's'}"
             f"{dropped}: {clear} differ at {self.alpha:g} ({how} sign-flip tests that flip {unit}{without}).  "
             f"{self.convention[0].upper()}{self.convention[1:]}."
         )
@@ -321,6 +322,8 @@ def compared_pair(
     if not (np.isfinite(answers.score[mine]).all() and np.isfinite(answers.score[theirs]).all()):
         return replace(with_dm, reason="a score is infinite")
     d = answers.score[mine] - answers.score[theirs]
+    if equal_differences(answers.score[mine], answers.score[theirs]):
+        d = np.full(n, dm.difference)  # rounding is no spread
     width = None if bounds is None else float(bounds[1]) - float(bounds[0])
     found = mean_interval(d, lo=None if width is None else -width, hi=width, cluster=clusters, alpha=alpha)
     test = sign_flip_test(d, cluster=clusters, seed=seed)

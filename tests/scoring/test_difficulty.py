@@ -217,3 +217,27 @@ def test_twins_share_a_rank() -> None:
     table = found.to_frame().set_index("forecaster")
     assert table["rank"]["twin"] == table["rank"]["forecaster 1"]
     assert table.rank_low["twin"] == table.rank_low["forecaster 1"]
+
+
+def test_nothing_that_varies_has_no_interval() -> None:
+    """A perfect forecaster of five questions is not perfect for certain."""
+    found = difficulty_adjusted(
+        ["a", "b"] * 5, np.repeat(range(5), 2), [0.0, 0.1, 0.0, 0.3, 0.0, 0.2] + [0.0, 0.1] * 2
+    )
+    assert np.isnan(found.interval("a")).all()
+    assert not np.isnan(found.interval("b")).any()
+    assert "(no interval)" in found.summary()
+    alone_in_a_cluster = difficulty_adjusted(
+        ["a", "b"] * 2, [1, 1, 2, 2], [0.1, 0.2, 0.3, 0.1], cluster=[1] * 4
+    )
+    assert np.isnan(alone_in_a_cluster.se).all()
+    assert [r.tolist() for r in alone_in_a_cluster.ranks] == [[1, 2], [1, 1], [2, 2]]
+
+
+def test_weights_count_as_repetitions_do_in_the_fit() -> None:
+    """Only ratios of weights matter, at any size."""
+    panel = drawn_rows(8)
+    weight = 1.0 + panel.question % 3
+    one, other = of(panel, weights=weight), of(panel, weights=weight * 2.0**400)
+    assert one.adjusted == pytest.approx(other.adjusted, rel=1e-12)
+    assert one.se == pytest.approx(other.se, rel=1e-12)
