@@ -92,6 +92,13 @@ def diebold_mariano(a: ArrayLike, b: ArrayLike, horizon: int = 1) -> DieboldMari
     return _tested(first, second, int(horizon))
 
 
+def equal_differences(a: Floats, b: Floats) -> bool:
+    """Whether the differences of finite scores are one and the same, but for rounding."""
+    d = a - b
+    scale = max(float(np.abs(a).max()), float(np.abs(b).max()))
+    return float(d.max() - d.min()) <= _ROUNDING * scale
+
+
 def _tested(a: Floats, b: Floats, horizon: int) -> DieboldMariano:
     n = len(a)
 
@@ -107,9 +114,7 @@ def _tested(a: Floats, b: Floats, horizon: int) -> DieboldMariano:
     difference = order_free_sum(d) / n
     if n < 2 or horizon >= n:
         return undefined(f"{n} items are too few for horizon {horizon}", difference)
-    spread = float(d.max() - d.min())
-    scale = max(float(np.abs(a).max()), float(np.abs(b).max()))
-    if spread <= _ROUNDING * scale:
+    if equal_differences(a, b):
         return undefined("all differences are equal, so that they have no variance", difference)
     off = d - difference
     unit = float(np.abs(off).max())
