@@ -83,4 +83,6 @@ def _encode(value: Any) -> Any:
         return value.item()
     if isinstance(value, (list, tuple)):
         return [_encode(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _encode(item) for name, item in value.items()}
     return value
