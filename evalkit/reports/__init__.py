@@ -7,6 +7,7 @@ none of papermill, nbconvert, matplotlib or pandas.
 
 from __future__ import annotations
 
+from evalkit.figure_style import figure_style
 from evalkit.reports.execution import Execution, execute
 from evalkit.reports.export import export_html, export_pdf, report_for
 from evalkit.reports.figures import (
@@ -14,7 +15,6 @@ from evalkit.reports.figures import (
     DimensionScore,
     Estimate,
     dimension_dots,
-    figure_style,
     interval_plot,
     probability_bars,
     show,

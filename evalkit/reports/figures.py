@@ -12,107 +12,23 @@ Rules
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import io
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from evalkit.errors import EvalkitError
+from evalkit.figure_style import COLOURS, MARKERS, SERIES, WIDTH, figure_style, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
 MIME = "image/svg+xml"
 
-# Each is a CSS variable ``--fig-<name>`` in the report's style sheet, which has its dark counterpart.
-COLOURS = {
-    "ink": "#1f242b",
-    "muted": "#5c6571",
-    "line": "#c9cdd3",
-    "faint": "#e9ebee",
-    "paper": "#fefefd",
-    "blue": "#0072b2",
-    "vermilion": "#d55e00",
-    "green": "#009e73",
-    "sky": "#56b4e9",
-    "purple": "#cc79a7",
-    "orange": "#e69f00",
-}
-SERIES = ("blue", "vermilion", "green", "purple", "orange", "sky")
-MARKERS = ("o", "s", "D", "^", "v", "P")
-
-# Inches.  518 CSS px wide at 14 px type: shrunk to a phone's 328 px the type is still 9 px.
-WIDTH = 4.5
 # Where labels break, so that they leave room for the marks.
 _LABEL_CHARACTERS, _TITLE_CHARACTERS = 25, 46
-
-
-@contextlib.contextmanager
-def figure_style() -> Iterator[None]:
-    """Matplotlib's settings for the figures of a report, within the ``with`` block."""
-    import matplotlib as mpl
-    from cycler import cycler
-
-    ink, muted, line = COLOURS["ink"], COLOURS["muted"], COLOURS["line"]
-    # Typed loosely: matplotlib's stubs list every key it knows, and those differ between its releases.
-    settings: Any = {
-        # labels are texts of people and models, never formulas
-        "text.parse_math": False,
-        "svg.fonttype": "none",
-        "svg.hashsalt": "evalkit",
-        "font.family": "sans-serif",
-        "font.sans-serif": ["DejaVu Sans"],  # ships with matplotlib: the same layout everywhere
-        "font.size": 10.5,
-        "axes.titlesize": 10.5,
-        "axes.titleweight": "bold",
-        "axes.titlelocation": "left",
-        "axes.labelsize": 10.5,
-        "xtick.labelsize": 9.5,
-        "ytick.labelsize": 9.5,
-        "legend.fontsize": 9.5,
-        "legend.frameon": False,
-        "figure.figsize": (WIDTH, 3.2),
-        "figure.facecolor": "none",
-        "savefig.facecolor": "none",
-        "axes.facecolor": "none",
-        "text.color": ink,
-        "axes.labelcolor": ink,
-        "axes.titlecolor": ink,
-        "axes.edgecolor": line,
-        "xtick.color": line,
-        "ytick.color": line,
-        "xtick.labelcolor": muted,
-        "ytick.labelcolor": ink,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.grid": False,
-        "grid.color": COLOURS["faint"],
-        "axes.axisbelow": True,
-        "lines.linewidth": 1.8,
-        "hatch.linewidth": 1.0,
-        "axes.prop_cycle": cycler(color=[COLOURS[name] for name in SERIES]),
-        "figure.constrained_layout.use": True,
-    }
-    with mpl.rc_context(settings):
-        yield
-
-
-def _styled(plot: Callable[P, R]) -> Callable[P, R]:
-    """Matplotlib reads many settings late (a tick when it is made), so a whole plot is drawn in the style."""
-
-    @functools.wraps(plot)
-    def drawn(*args: P.args, **kwargs: P.kwargs) -> R:
-        with figure_style():
-            return plot(*args, **kwargs)
-
-    return drawn
 
 
 def svg(fig: Figure) -> str:
@@ -177,7 +93,7 @@ class Estimate:
     n: int | None = None
 
 
-@_styled
+@styled
 def probability_bars(cases: Sequence[CaseProbabilities], ax: Axes | None = None) -> Figure:
     """Per case one bar a scenario; a tick at the uniform probability; the realized scenario is hatched."""
     _some(cases, "cases")
@@ -253,7 +169,7 @@ def probability_bars(cases: Sequence[CaseProbabilities], ax: Axes | None = None)
     return fig
 
 
-@_styled
+@styled
 def dimension_dots(rows: Sequence[DimensionScore], ax: Axes | None = None) -> Figure:
     """Per dimension the points that each case earned, on a line as long as the dimension's weight."""
     _some(rows, "rows")
@@ -306,7 +222,7 @@ def dimension_dots(rows: Sequence[DimensionScore], ax: Axes | None = None) -> Fi
     return fig
 
 
-@_styled
+@styled
 def interval_plot(
     rows: Sequence[Estimate], ax: Axes | None = None, *, reference: float | None = 0.0, xlabel: str = ""
 ) -> Figure:

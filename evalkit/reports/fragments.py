@@ -13,7 +13,7 @@ import html
 import re
 from typing import Any
 
-from evalkit.reports.figures import COLOURS
+from evalkit.figure_style import COLOURS
 from evalkit.reports.tables import table_classes
 
 _PROLOG = re.compile(r"<\?xml.*?\?>|<!DOCTYPE.*?>|<!--.*?-->|<metadata>.*?</metadata>", re.DOTALL)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import NDArray
+
+from evalkit.scoring.sums import Floats, order_free_sum
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -14,9 +17,9 @@ if TYPE_CHECKING:
     from evalkit.uncertainty import Interval
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Score:
-    """Mean score of n items.
+    """Mean score of n items, negatively oriented (small is good).
 
     ``value`` is the (weighted) mean, ``n`` the number of items that count, ``n_dropped`` the number left
     out for a missing value, ``low`` and ``high`` the range that an item score can take.
@@ -29,21 +32,32 @@ class Score:
     n_dropped: int
     low: float
     high: float
-    items: NDArray[np.float64] = field(repr=False)
-    weighted: bool = False
-    clustered: bool = False
+    weights: Floats | None = field(repr=False, default=None)
+    cluster: NDArray[Any] | None = field(repr=False, default=None)
+    _item_scores: Callable[[], Floats] = field(repr=False, kw_only=True)
 
     def __float__(self) -> float:
         return self.value
 
-    def interval(self, alpha: float = 0.05) -> Interval:
-        """Two-sided interval for the mean of independent, unweighted items in a bounded range.
+    @cached_property
+    def items(self) -> Floats:
+        """Score of each item, shape (n,), computed when first asked for.
 
-        Raises `ValueError` where items are weighted or clustered, or the range is unbounded.
+        Raises `ValueError` where the arrays that were scored have been changed since.
         """
+        scores = self._item_scores()
+        if mean(scores, self.weights) != self.value and self.value == self.value:
+            raise ValueError(
+                f"the arrays of this {self.name} were changed after it was computed: score them again, or "
+                "score copies"
+            )
+        return scores
+
+    def interval(self, alpha: float = 0.05) -> Interval:
+        """Two-sided interval for the expected score at level 1 - alpha."""
         from evalkit.uncertainty import gaffke_interval
 
-        if self.weighted or self.clustered:
+        if self.weights is not None or self.cluster is not None:
             raise ValueError("no interval for weighted or clustered items yet: pass independent items")
         return gaffke_interval(self.items, self.low, self.high, alpha=alpha)
 
@@ -67,3 +81,11 @@ class Score:
         from html import escape
 
         return f"<p>{escape(self.summary())}</p>"
+
+
+def mean(items: Floats, weights: Floats | None) -> float:
+    """(Weighted) mean of item scores, the same to the bit in any order."""
+    if weights is None:
+        return order_free_sum(items) / len(items)
+    counted = weights > 0  # an item of weight zero does not count, even where its score is infinite
+    return order_free_sum(weights[counted] * items[counted]) / order_free_sum(weights)

@@ -1,0 +1,115 @@
+"""Isotonic regression of binary outcomes on forecasts: pool-adjacent-violators, exactly.
+
+The recalibrated forecast r of a forecast p is the non-decreasing function of p that is closest to the
+outcomes, for every proper score at once (Ayer et al. 1955; Dimitriadis, Gneiting & Jordan 2021).  It is
+constant on blocks of neighbouring forecasts, with the frequency of events in the block as its value.
+
+Rules
+- Equal forecasts are one group before anything is pooled: otherwise the fit depends on the order of rows.
+- Counts are integers and blocks are compared by cross-multiplication: the blocks are exact, in any order
+  of the rows.  Neighbouring blocks of equal value are one block.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evalkit.scoring.sums import Floats, chunks
+
+Counts = NDArray[np.int64]
+
+#: passes of vectorised pooling before the last blocks are pooled one by one
+_PASSES = 48
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Blocks in ascending order, each array of shape (B,).
+
+    ``n``: items; ``events``: items with outcome 1; ``first`` and ``last``: lowest and highest forecast.
+    """
+
+    n: Counts
+    events: Counts
+    first: Floats
+    last: Floats
+
+    @property
+    def value(self) -> Floats:
+        """Frequency of events in each block: the recalibrated forecast."""
+        return self.events / self.n
+
+    def at(self, p: Floats) -> Floats:
+        """Recalibrated forecast at ``p``: interpolated linearly between blocks, constant beyond the ends."""
+        x = np.column_stack([self.first, self.last]).ravel()
+        return np.asarray(np.interp(p, x, np.repeat(self.value, 2)))
+
+
+def sorted_keys(y: Floats, p: Floats) -> NDArray[np.uint64]:
+    """Each item as one integer, sorted by forecast and, within equal forecasts, events first.
+
+    The bits of a float in [0, 1] order as the number does and leave one bit free for the outcome, so that
+    one sort of integers does what would take a stable sort of pairs.
+    """
+    keys = np.empty(len(p), dtype=np.uint64)
+    for part in chunks(len(p)):
+        key = keys[part]
+        np.left_shift((p[part] + 0.0).view(np.uint64), np.uint64(1), key)  # + 0.0 turns -0 into 0
+        np.bitwise_or(key, y[part] == 0.0, key, casting="unsafe")
+    keys.sort()
+    return keys
+
+
+def isotonic(y: Floats, p: Floats) -> Blocks:
+    """Isotonic fit of outcomes 0 or 1 (n,) on forecasts (n,), n ≥ 1; validated by the caller."""
+    return pool_keys(sorted_keys(y, p))
+
+
+def pool_keys(keys: NDArray[np.uint64]) -> Blocks:
+    """Isotonic fit of items from `sorted_keys`."""
+    # Events stand before non-events among equal forecasts, so any run of events and the non-events behind
+    # it decreases and is pooled in the fit; a block can start only where an event follows a non-event.
+    happened = (keys & np.uint64(1)) == 0
+    turns = np.flatnonzero(happened[1:] != happened[:-1]) + 1
+    edges = np.concatenate([[0], turns, [len(keys)]])
+    if not happened[0]:
+        edges = np.concatenate([[0], edges])  # no event in the first run
+    if len(edges) % 2 == 0:
+        edges = np.append(edges, len(keys))  # no non-event in the last one
+    starts, tops = edges[:-1:2], edges[1::2]
+    n, events, kept = pool(np.diff(edges[::2]), tops - starts)
+    starts = starts[kept]
+    lasts = np.append(starts[1:], len(keys)) - 1
+    return Blocks(n, events, forecast_of(keys[starts]), forecast_of(keys[lasts]))
+
+
+def forecast_of(keys: NDArray[np.uint64]) -> Floats:
+    return (keys >> np.uint64(1)).view(np.float64)
+
+
+def pool(n: Counts, events: Counts) -> tuple[Counts, Counts, Counts]:
+    """Pool-adjacent-violators of groups in ascending order: items, events and first group of each block."""
+    kept = np.arange(len(n))
+    for _ in range(_PASSES):
+        rising = events[:-1] * n[1:] < events[1:] * n[:-1]
+        if rising.all():
+            return n, events, kept
+        # every maximal run that does not rise lies within one block of the fit
+        starts = np.concatenate([[0], np.flatnonzero(rising) + 1])
+        n, events, kept = np.add.reduceat(n, starts), np.add.reduceat(events, starts), kept[starts]
+    return _one_by_one(n, events, kept)
+
+
+def _one_by_one(n: Counts, events: Counts, kept: Counts) -> tuple[Counts, Counts, Counts]:
+    """The same for groups that pool in a long chain, where each vectorised pass would pool a few."""
+    blocks: list[tuple[int, int, int]] = []
+    for size, count, first in zip(n.tolist(), events.tolist(), kept.tolist(), strict=True):
+        while blocks and blocks[-1][1] * size >= count * blocks[-1][0]:
+            before, so_far, first = blocks.pop()
+            size, count = size + before, count + so_far
+        blocks.append((size, count, first))
+    pooled = np.array(blocks, dtype=np.int64)
+    return pooled[:, 0], pooled[:, 1], pooled[:, 2]
