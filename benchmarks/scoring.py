@@ -28,12 +28,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = "1"
 
-import numpy as np
+import numpy as np  # noqa: E402 - reads the number of threads when it is loaded
 
 SEED = 20240721
 SIZES = (10_000, 1_000_000, 10_000_000)
@@ -252,7 +253,7 @@ def fastest(calls: dict[str, Call], rounds: int) -> dict[str, float]:
 
 def status(field_name: str) -> float:
     """Megabytes of a field of /proc/self/status."""
-    with open("/proc/self/status", encoding="ascii") as lines:
+    with Path("/proc/self/status").open(encoding="ascii") as lines:
         return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(field_name))
 
 
@@ -268,8 +269,7 @@ def own_extra_memory(row: str, name: str, n: int) -> float:
     make = ROWS[row].calls[name]
     make(Data(1000))()
     call = make(Data(n))
-    with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
-        file.write("5")
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak starts from here
     before = status("VmRSS")
     call()
     return status("VmHWM") - before
