@@ -82,3 +82,21 @@ MULTICLASS = _multiclass()
 def named(cases: dict[str, Any]) -> dict[str, Any]:
     """Arguments of `pytest.mark.parametrize` after the argument names."""
     return {"argvalues": list(cases.values()), "ids": list(cases)}
+
+
+def _ensembles() -> dict[str, tuple[Array, Array]]:
+    """Real outcomes (n,) and members (n, M)."""
+    rng = np.random.default_rng(20240724)
+    cases: dict[str, tuple[Array, Array]] = {}
+    for n, members in ((1, 2), (50, 3), (200, 20), (20, 101)):
+        cases[f"{members} members"] = rng.normal(size=n), rng.normal(size=(n, members))
+    y, p = rng.normal(size=100).round(), rng.normal(size=(100, 9)).round()
+    cases["rounded: ties, and the outcome among them"] = y, p
+    cases["all members equal"] = rng.normal(size=10), np.repeat(rng.normal(size=(10, 1)), 5, axis=1)
+    cases["outside the ensemble"] = np.array([-50.0, 50.0]), rng.normal(size=(2, 10))
+    cases["far from zero"] = 1e9 + rng.normal(size=20), 1e9 + rng.normal(size=(20, 8))
+    cases["heavy tails"] = rng.standard_cauchy(50), rng.standard_cauchy((50, 12))
+    return cases
+
+
+ENSEMBLES = _ensembles()
