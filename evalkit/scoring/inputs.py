@@ -89,8 +89,9 @@ def categorical_items(
     items = _aligned(y, p, (2,), weights, cluster, missing)
     forecast = _probabilities(items.p)
     classes = forecast.shape[1]
+    ones = np.ones(classes)
     for part in chunks(len(items)):
-        sums = forecast[part].sum(axis=1)
+        sums = forecast[part] @ ones  # numpy's sum over a short axis is ten times slower
         wrong = np.abs(sums - 1) > UNNORMALISED
         if wrong.any():
             _fail(wrong, sums, part.start, "probabilities that do not sum to one, but to", "normalise them")
@@ -212,7 +213,9 @@ def _weights(weights: ArrayLike, n: int) -> Floats:
         raise ValueError(f"weights has shape {array.shape}: expected ({n},), one an item")
     wrong = ~(np.isfinite(array) & (array >= 0))
     if wrong.any():
-        _fail(wrong, array, 0, "a weight that is negative or not finite", "weights are finite and not negative")
+        _fail(
+            wrong, array, 0, "a weight that is negative or not finite", "weights are finite and not negative"
+        )
     return array
 
 
