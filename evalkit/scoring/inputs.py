@@ -12,6 +12,7 @@ Rules
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -95,16 +96,19 @@ def categorical_items(
         wrong = np.abs(sums - 1) > UNNORMALISED
         if wrong.any():
             _fail(wrong, sums, part.start, "probabilities that do not sum to one, but to", "normalise them")
-    whole = items.y == np.floor(items.y)
-    wrong = ~whole | (items.y < 0) | ((items.y >= classes) & (missing_branch == "raise"))
-    if wrong.any():
-        _fail(
-            wrong,
-            items.y,
-            0,
-            f"an outcome that is no class 0 … {classes - 1}",
-            "number the classes from 0; missing_branch='zero' gives classes that have no forecast probability 0",
-        )
+    highest = classes - 1 if missing_branch == "raise" else math.inf
+    for part in chunks(len(items)):
+        outcome = items.y[part]
+        wrong = (outcome != np.floor(outcome)) | (outcome < 0) | (outcome > highest)
+        if wrong.any():
+            _fail(
+                wrong,
+                outcome,
+                part.start,
+                f"an outcome that is no class 0 … {classes - 1}",
+                "number the classes from 0; missing_branch='zero' gives classes that have no forecast "
+                "probability 0",
+            )
     top = int(items.y.max())
     if top >= classes:
         forecast = np.hstack([forecast, np.zeros((len(forecast), top + 1 - classes))])
