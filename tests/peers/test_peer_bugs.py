@@ -6,15 +6,19 @@ mended: the test says so and its last lines go.
 
 from __future__ import annotations
 
+import csv
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from evalkit.calibration import corp_decomposition
 from evalkit.calibration.isotonic import isotonic
 from evalkit.scoring import log_score
 
 from .asking import Call, Peers
+from .inputs import Array
 
 pytestmark = pytest.mark.peers
 
@@ -40,3 +44,44 @@ def test_forecasts_that_differ_are_not_equal(peers: Peers) -> None:
         "sklearn.isotonic.IsotonicRegression.fit", Call("sklearn.isotonic.IsotonicRegression"), p, y
     )
     assert peers("sklearn.isotonic.IsotonicRegression.predict", fitted, p) == [0.5, 0.5]
+
+
+def test_equal_forecasts_are_pooled_before_the_fit(peers: Peers, shared_data: Path) -> None:
+    """Niamey 2016, ENS: published MCB .066 (Dimitriadis, Gneiting & Jordan 2021, figure 1).
+
+    scoringrules fits the rows one by one, so that its value depends on which of equal forecasts comes first.
+    """
+    with (shared_data / "scoring" / "niamey_precip_2016.csv").open(encoding="utf-8") as lines:
+        rows = list(csv.DictReader(lines))
+    y = np.array([float(row["obs"]) for row in rows])
+    p = np.array([float(row["ENS"]) for row in rows])
+    for order in (slice(None), slice(None, None, -1)):
+        assert corp_decomposition(y[order], p[order]).mcb == pytest.approx(0.066072, abs=5e-7)
+    assert _scoringrules_mcb(peers, y, p) == pytest.approx(0.0702, abs=5e-5)
+    assert _scoringrules_mcb(peers, y[::-1], p[::-1]) == pytest.approx(0.0691, abs=5e-5)
+
+
+def test_two_equal_forecasts(peers: Peers) -> None:
+    """An event and a non-event at .5: there is nothing to mend.  scoringrules finds MCB .25 in one order."""
+    p = np.array([0.5, 0.5])
+    for y in (np.array([0.0, 1.0]), np.array([1.0, 0.0])):
+        assert corp_decomposition(y, p).mcb == 0.0
+    assert _scoringrules_mcb(peers, np.array([0.0, 1.0]), p) == 0.25
+    assert _scoringrules_mcb(peers, np.array([1.0, 0.0]), p) == 0.0
+
+
+def _scoringrules_mcb(peers: Peers, y: Array, p: Array) -> float:
+    fit = peers("scoringrules.visualization.reliability.corp_reliability", y, p)
+    name = "scoringrules.visualization.reliability.corp_score_decomposition"
+    recalibrated, as_it_is, _ = peers(name, *(np.array(part) for part in fit))
+    return as_it_is - recalibrated
+
+
+def test_a_probability_above_one_is_refused(peers: Peers) -> None:
+    """model-diagnostics decomposes the squared error of p = 1.5."""
+    y, p = np.array([0.0, 1.0, 1.0, 0.0]), np.array([0.2, 0.4, 1.5, 0.3])
+    with pytest.raises(ValueError, match=r"1\.5"):
+        corp_decomposition(y, p)
+    function = Call("model_diagnostics.scoring.SquaredError")
+    theirs = peers("model_diagnostics.scoring.decompose", y, p, scoring_function=function)
+    assert theirs["score"] == [pytest.approx(0.185)]
