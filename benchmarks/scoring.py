@@ -292,11 +292,34 @@ def measure(key: str, sizes: list[int], rounds: int) -> None:
             print(f"  n = {n:<11,}{name:<26}{seconds:12.3g} s{ratio:>12}{memory:>13}", flush=True)
 
 
+def imports(rounds: int) -> None:
+    """CPU seconds of importing, in processes of their own, and what else that loads."""
+    print("\nimport, CPU seconds of a process of its own")
+    watched = (
+        "import sys, time; start = time.process_time(); import {0}; took = time.process_time() - start;"
+        "names = {{name.partition('.')[0] for name, module in list(sys.modules.items())"
+        " if 'site-packages' in (getattr(module, '__file__', None) or '')}};"
+        "print(took, *sorted(name for name in names if not name.startswith('_')))"
+    )
+    for module in ("numpy", "evalkit.scoring", "evalkit.calibration", "evalkit.uncertainty", *HEAVY):
+        found = [
+            subprocess.run(
+                [sys.executable, "-c", watched.format(module)], capture_output=True, text=True, check=True
+            ).stdout.split()
+            for _ in range(rounds)
+        ]
+        took = min(float(words[0]) for words in found)
+        others = ", ".join(found[0][1:]) if module not in HEAVY else f"{len(found[0]) - 1} packages"
+        print(f"  {module:<26}{took:9.3f} s   {others}", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("rows", nargs="*", default=list(ROWS), metavar="ROW", help=", ".join(ROWS))
+    parser.add_argument(
+        "rows", nargs="*", default=[*ROWS, "import"], metavar="ROW", help=", ".join([*ROWS, "import"])
+    )
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--memory", nargs=3, help=argparse.SUPPRESS)
@@ -313,9 +336,13 @@ def main() -> None:
         except PackageNotFoundError:
             print(f"{name} is not installed", end="  ")
     for key in options.rows:
-        measure(key, options.sizes, options.rounds)
+        if key == "import":
+            imports(options.rounds)
+        else:
+            measure(key, options.sizes, options.rounds)
 
 
+HEAVY = ("sklearn.metrics", "scoringrules", "model_diagnostics.scoring", "netcal.metrics", "torchmetrics")
 PACKAGES = (
     "numpy",
     "scipy",
