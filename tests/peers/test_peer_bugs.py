@@ -1,24 +1,27 @@
 """Values that other packages get wrong: each test holds the right one, which is ours, and theirs.
 
 Each test ends with what the peer returns.  If that fails after an update of `requirements.lock`, the peer was
-mended: the test says so and its last lines go.
+mended: its last lines go.  What torchmetrics and netcal return is read from the record (`torch_claims.py`).
 """
 
 from __future__ import annotations
 
 import csv
+import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from evalkit.calibration import corp_decomposition
+from evalkit.calibration import calibration_error, corp_decomposition
 from evalkit.calibration.isotonic import isotonic
 from evalkit.scoring import log_score
 
 from .asking import Call, Peers
 from .inputs import Array
+from .torch_claims import RECORD
 
 pytestmark = pytest.mark.peers
 
@@ -85,3 +88,65 @@ def test_a_probability_above_one_is_refused(peers: Peers) -> None:
     function = Call("model_diagnostics.scoring.SquaredError")
     theirs = peers("model_diagnostics.scoring.decompose", y, p, scoring_function=function)
     assert theirs["score"] == [pytest.approx(0.185)]
+
+
+@pytest.fixture
+def recorded() -> dict[str, Any]:
+    return json.loads(RECORD.read_text(encoding="utf-8"))["answers"]
+
+
+def test_certainty_belongs_to_the_last_bin(peers: Peers, recorded: dict[str, Any]) -> None:
+    """p = .95 that happens and p = 1 that does not: one bin [.9, 1] of mean .975 and frequency .5.
+
+    torchmetrics and relplot put p = 1 in an eleventh bin of its own: (.05 + 1) / 2.
+    """
+    y, p = np.array([1.0, 0.0]), np.array([0.95, 1.0])
+    assert float(calibration_error(y, p, bins=10)) == pytest.approx(0.475, rel=1e-15)
+    assert recorded["netcal, p = 1 beside .95"] == pytest.approx(0.475)
+    assert recorded["torchmetrics, p = 1 beside .95"] == pytest.approx(0.525)
+    assert peers("relplot.metrics.binnedECE", p, y, 10) == pytest.approx(0.525)
+
+
+def test_a_missing_forecast_has_no_calibration_error(recorded: dict[str, Any]) -> None:
+    """netcal and torchmetrics return a number; torchmetrics takes all three for logits, without a word."""
+    y, p = np.array([0.0, 1.0, 1.0]), np.array([0.2, np.nan, 0.7])
+    with pytest.raises(ValueError, match="item 1 is NaN"):
+        calibration_error(y, p)
+    dropped = calibration_error(y, p, missing="drop")
+    assert (float(dropped), dropped.n, dropped.n_dropped) == (pytest.approx((0.2 + 0.3) / 2), 2, 1)
+    assert recorded["netcal, a forecast is NaN"] == pytest.approx(0.25)
+    assert recorded["torchmetrics, a forecast is NaN"] == pytest.approx(0.6272154083814372)
+
+
+def test_a_forecast_above_one_has_no_calibration_error(recorded: dict[str, Any]) -> None:
+    """netcal leaves p = 1.5 out of the bins; torchmetrics takes all three for logits."""
+    with pytest.raises(ValueError, match=r"1\.5"):
+        calibration_error([0, 1, 1], [0.2, 1.5, 0.7])
+    assert isinstance(recorded["netcal, a forecast is 1.5"], float)
+    assert isinstance(recorded["torchmetrics, a forecast is 1.5"], float)
+
+
+def test_a_debiased_error_may_be_negative(peers: Peers) -> None:
+    """Two bins of four items, where frequencies are the forecasts exactly: the noise is subtracted from 0.
+
+    Each bin's variance is .5 · .5 / 3, so that the estimate is -1/12.  uncertainty-calibration truncates it at
+    0; the average over calibrated forecasters is then above 0.
+    """
+    y, p = np.array([0, 0, 1, 1, 0, 0, 1, 1]), np.repeat([0.5 - 1e-9, 0.5 + 1e-9], 4)
+    bins = [0.0, 0.5, 1.0]
+    ours = float(calibration_error(y, p, norm="l2", bins=bins, debiased=True))
+    assert ours == pytest.approx(-1 / 12, abs=1e-8)
+    assert peers("calibration.get_binning_ce", p, y, p=2, debias=True) == 0.0
+
+
+def test_truncation_biases_what_was_debiased(peers: Peers) -> None:
+    """Mean of 200 calibrated samples of 200: ours is 0 within Monte Carlo error, theirs is not."""
+    rng = np.random.default_rng(1)
+    ours, theirs = [], []
+    for _ in range(200):
+        p = rng.random(200)
+        y = (rng.random(200) < p).astype(int)
+        ours.append(float(calibration_error(y, p, norm="l2", binning="mass", bins=10, debiased=True)))
+        theirs.append(peers("calibration.lower_bound_scaling_ce", p, y, p=2, debias=True, num_bins=10) ** 2)
+    assert abs(np.mean(ours)) < 3 * np.std(ours) / math.sqrt(200)
+    assert np.mean(theirs) > 5 * np.std(theirs) / math.sqrt(200)
