@@ -18,6 +18,7 @@ import pytest
 from evalkit.calibration import calibration_error, corp_decomposition
 from evalkit.calibration.isotonic import isotonic
 from evalkit.scoring import log_score
+from evalkit.uncertainty import cluster_se
 
 from .asking import Call, Peers
 from .inputs import Array
@@ -150,3 +151,33 @@ def test_truncation_biases_what_was_debiased(peers: Peers) -> None:
         theirs.append(peers("calibration.lower_bound_scaling_ce", p, y, p=2, debias=True, num_bins=10) ** 2)
     assert abs(np.mean(ours)) < 3 * np.std(ours) / math.sqrt(200)
     assert np.mean(theirs) > 5 * np.std(theirs) / math.sqrt(200)
+
+
+def test_rows_of_one_question_are_not_independent(shared_data: Path) -> None:
+    """ForecastBench resamples question × horizon, as if the horizons of one question resolved by themselves.
+
+    Its dataset questions (n = 32,579; base rate .38890), within sources: the standard error of the mean
+    outcome is .0024 for independent rows, .0069 with the rows of a question together (bootstraps gave
+    .00236 and .00694), and .0091 by round.
+    """
+    import pandas as pd
+
+    rows = pd.read_csv(shared_data / "scoring" / "forecastbench_resolutions.csv.gz")
+    markets = ("infer", "manifold", "metaculus", "polymarket")
+    rows = rows[~rows.source.isin(markets) & (rows.due < "2026-07-01")]
+    assert (len(rows), rows.y.mean()) == (32_579, pytest.approx(0.388901, abs=5e-7))
+
+    def within_sources(cluster: str | None) -> float:
+        variance = 0.0
+        for _, part in rows.groupby("source"):
+            labels = np.arange(len(part)) if cluster is None else part[cluster].to_numpy()
+            share = len(part) / len(rows)
+            variance += (share * cluster_se(part.y.to_numpy(float), labels).se) ** 2
+        return math.sqrt(variance)
+
+    independent, together = within_sources(None), within_sources("question")
+    assert independent == pytest.approx(0.00236, rel=0.06)
+    assert together == pytest.approx(0.00694, rel=0.03)
+    assert together / independent == pytest.approx(2.9, abs=0.2)
+    by_round = cluster_se(rows.y.to_numpy(float), rows.due.to_numpy())
+    assert by_round.se == pytest.approx(0.00907, rel=0.02)
