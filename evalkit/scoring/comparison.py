@@ -14,7 +14,7 @@ Rules
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -25,6 +25,7 @@ from evalkit.scoring.diebold_mariano import diebold_mariano
 from evalkit.scoring.inputs import Missing
 from evalkit.scoring.panel import Codes, Panel, by_name, named_list, panel
 from evalkit.scoring.relative_skill import MeanScores, RelativeSkill, relative_skill
+from evalkit.scoring.sums import Floats
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -340,7 +341,12 @@ def adjusted(pairs: Iterable[Pair], adjust: Adjust) -> tuple[Pair, ...]:
     from evalkit.uncertainty import benjamini_hochberg, holm
 
     found = tuple(pairs)
-    method = {"holm": holm, "bh": benjamini_hochberg, None: np.asarray}[adjust]
+    methods: dict[Adjust, Callable[[Floats], Floats]] = {
+        "holm": holm,
+        "bh": benjamini_hochberg,
+        None: np.asarray,
+    }
+    method = methods[adjust]
     p = method(np.array([pair.p for pair in found]))
     dm_p = method(np.array([pair.dm_p for pair in found]))
     return tuple(

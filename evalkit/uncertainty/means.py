@@ -10,7 +10,7 @@ which is no evidence of certainty.  An interval never reaches beyond [lo, hi].
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -49,6 +49,10 @@ class MeanInterval:
     n: int
     n_clusters: int | None
     caveats: tuple[str, ...] = ()
+
+    def __iter__(self) -> Iterator[float]:
+        """Low and high: ``low, high = mean_interval(x)``."""
+        return iter((self.low, self.high))
 
     def summary(self) -> str:
         size = f"n = {self.n}" + ("" if self.n_clusters is None else f", {self.n_clusters} clusters")
