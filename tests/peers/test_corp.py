@@ -49,3 +49,19 @@ def same(ours: CorpDecomposition, theirs: dict[str, list[float]]) -> None:
         (ours.unc, "uncertainty"),
     ):
         assert value == pytest.approx(theirs[name][0], rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("score", list(_SCORES))
+def test_small_samples_at_random(peers: Peers, score: str) -> None:
+    """Ties, certainties, one class, weights: 150 draws of up to 13 items."""
+    rng = np.random.default_rng(20240725)
+    function = Call(f"model_diagnostics.scoring.{_SCORES[score]}")
+    for draw in range(150):
+        n, steps = int(rng.integers(2, 14)), int(rng.choice([2, 4, 10, 100]))
+        p = rng.integers(0, steps + 1, n) / steps
+        y = (rng.random(n) < rng.choice([0.1, 0.5, 0.9])).astype(float)
+        weights = rng.choice([0.5, 1.0, 2.0, 3.7], n) if draw % 2 else None
+        theirs = peers(
+            "model_diagnostics.scoring.decompose", y, p, weights=weights, scoring_function=function
+        )
+        same(corp_decomposition(y, p, score=score, weights=weights), theirs)
