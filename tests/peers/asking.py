@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import subprocess
 import tempfile
 from pathlib import Path
@@ -39,7 +40,7 @@ class Peers:
             stderr=self._errors,
             text=True,
             # packages write settings, and threads would wait for each other beside the other tests
-            env={"HOME": str(folder), "MPLBACKEND": "agg", "OMP_NUM_THREADS": "1", "PYTHONUTF8": "1"},
+            env=os.environ | {"HOME": str(folder), "MPLBACKEND": "agg", "OMP_NUM_THREADS": "1"},
         )
 
     def __call__(self, path: str, /, *arguments: Any, **keywords: Any) -> Any:
