@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from evalkit.exact_sums import Floats, order_free_sum
 from evalkit.scoring.inputs import _same_index, floats
-from evalkit.scoring.sums import Floats, order_free_sum
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -35,10 +35,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from evalkit.exact_sums import Floats
 from evalkit.scoring.inputs import Missing
 from evalkit.scoring.panel import Panel, panel
 from evalkit.scoring.rank_sets import RankSets, rank_sets
-from evalkit.scoring.sums import Floats
 from evalkit.scoring.two_way import two_way_fit
 from evalkit.scoring.wording import counted, interval_text
 

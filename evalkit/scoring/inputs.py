@@ -20,7 +20,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evalkit.scoring.sums import Floats, chunks
+from evalkit.exact_sums import Floats, chunks
 
 #: how far outside [0, 1] a probability may lie through rounding
 OUTSIDE = 1e-12

@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from evalkit.exact_sums import Floats
 from evalkit.scoring.comparison import Adjust, PairComparison, adjusted, compared_pair
 from evalkit.scoring.difficulty import DifficultyAdjusted, adjusted_panel, brier_index
 from evalkit.scoring.inputs import Missing
 from evalkit.scoring.panel import Panel, panel
 from evalkit.scoring.peer import PeerScores, peer_panel
-from evalkit.scoring.sums import Floats
 from evalkit.scoring.two_way import NotConnected
 from evalkit.scoring.wording import counted, interval_text, named_list
 

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from evalkit.exact_sums import Floats, order_free_sum
 from evalkit.scoring.inputs import Missing, _same_index, _weights, floats
-from evalkit.scoring.sums import Floats, order_free_sum
 from evalkit.scoring.wording import named_list
 
 Codes = NDArray[np.intp]

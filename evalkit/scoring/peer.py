@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from evalkit.exact_sums import Floats, order_free_sum
 from evalkit.scoring.diebold_mariano import equal_differences
 from evalkit.scoring.inputs import Missing
 from evalkit.scoring.panel import Panel, panel
-from evalkit.scoring.sums import Floats, order_free_sum
 from evalkit.scoring.wording import counted, interval_text
 
 if TYPE_CHECKING:

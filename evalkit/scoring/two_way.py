@@ -26,8 +26,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from evalkit.exact_sums import Floats
 from evalkit.scoring.panel import Panel, by_name
-from evalkit.scoring.sums import Floats
 from evalkit.scoring.wording import named_list
 
 #: questions made dense at a time
