@@ -5,6 +5,7 @@ from evalkit.calibration.corp import CorpDecomposition, corp_decomposition
 from evalkit.calibration.intervals import MiscalibrationInterval
 from evalkit.calibration.miscalibration import mcb_interval
 from evalkit.calibration.murphy import MurphyDecomposition, murphy_decomposition
+from evalkit.calibration.recalibration import Recalibration, recalibrate
 from evalkit.calibration.smooth import SmoothCalibrationError, smooth_calibration_error
 
 __all__ = [
@@ -12,10 +13,12 @@ __all__ = [
     "CorpDecomposition",
     "MiscalibrationInterval",
     "MurphyDecomposition",
+    "Recalibration",
     "SmoothCalibrationError",
     "calibration_error",
     "corp_decomposition",
     "mcb_interval",
     "murphy_decomposition",
+    "recalibrate",
     "smooth_calibration_error",
 ]
