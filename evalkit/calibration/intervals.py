@@ -29,6 +29,7 @@ or whole clusters of them change sign.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -51,7 +52,8 @@ FEW_CLUSTERS = 30
 class MiscalibrationInterval:
     """Interval [low, high] for a calibration error of the population, at level 1 - alpha; unpacks as a pair.
 
-    ``estimate`` is corrected for the bias of ``value``, the error in the sample.  ``p_value``: of a sample
+    ``estimate`` is corrected for the bias of ``value``, the error in the sample, and not truncated: it may lie
+    below a limit of 0.  ``p_value``: of a sample
     error as large if the forecasts were calibrated, which is one-sided: at .025 < p < .05 a 95 % interval
     may begin at 0.  ``n`` items in ``n_clusters`` clusters (None: independent).  What is NaN has its reason
     in ``caveats``.
@@ -72,12 +74,20 @@ class MiscalibrationInterval:
     def __iter__(self) -> Iterator[float]:
         return iter((self.low, self.high))
 
+    def brief(self) -> str:
+        """Limits and p-value, as they stand in the summary of the error itself."""
+        if math.isnan(self.high):
+            return f"no interval: {self.caveats[-1]}"
+        return (
+            f"{100 * (1 - self.alpha):g} % interval {self.low:.4f} to {self.high:.4f}, "
+            f"p = {self.p_value:.3g} for calibrated forecasts"
+        )
+
     def summary(self) -> str:
         clusters = "" if self.n_clusters is None else f" in {self.n_clusters} clusters"
         line = (
-            f"{self.measure} {self.estimate:.4f} [{self.low:.4f}, {self.high:.4f}] at "
-            f"{100 * (1 - self.alpha):g} %, p = {self.p_value:.3g} for calibrated forecasts "
-            f"({self.value:.4f} in the sample, n = {self.n}{clusters}; {self.method})"
+            f"{self.measure} {self.estimate:.4f} ({self.brief()}; {self.value:.4f} in the sample; "
+            f"n = {self.n}{clusters}; {self.method})"
         )
         return "\n".join([line, *(f"Caveat: {caveat}" for caveat in self.caveats)])
 
