@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 SHRINK = 3.0
 #: fewer clusters than this are called few
 FEW_CLUSTERS = 30
+#: fewer events (or non-events) than this are called few: means of rare events are far from normal
+FEW_OUTCOMES = 10
 
 
 @dataclass(frozen=True)
@@ -53,10 +55,9 @@ class MiscalibrationInterval:
     """Interval [low, high] for a calibration error of the population, at level 1 - alpha; unpacks as a pair.
 
     ``estimate`` is corrected for the bias of ``value``, the error in the sample, and not truncated: it may lie
-    below a limit of 0.  ``p_value``: of a sample
-    error as large if the forecasts were calibrated, which is one-sided: at .025 < p < .05 a 95 % interval
-    may begin at 0.  ``n`` items in ``n_clusters`` clusters (None: independent).  What is NaN has its reason
-    in ``caveats``.
+    below a limit of 0.  ``p_value``: of a sample error as large if the forecasts were calibrated, which is
+    one-sided: at .025 < p < .05 a 95 % interval may begin at 0.  ``n`` items in ``n_clusters`` clusters (None:
+    independent).  What is NaN has its reason in ``caveats``.
     """
 
     measure: str
@@ -112,14 +113,22 @@ def is_binary(items: Items) -> bool:
 
 
 def unit_caveats(items: Items) -> tuple[bool, tuple[str, ...]]:
-    """Whether (canonical) items allow an interval at all, and what to say about their number."""
+    """Whether (canonical) items allow an interval at all, and what to say about how few they are."""
     count = units(items)[1]
-    what = "item" if items.cluster is None else "cluster"
     if count < 2:
-        return False, (f"{count} {what}: an interval needs at least two",)
+        return False, (
+            f"{count} {'item' if items.cluster is None else 'cluster'}: an interval needs at least two",
+        )
+    caveats = []
     if items.cluster is not None and count < FEW_CLUSTERS:
-        return True, (f"{count} clusters, fewer than {FEW_CLUSTERS}: the interval may be too short",)
-    return True, ()
+        caveats.append(f"{count} clusters, fewer than {FEW_CLUSTERS}: the interval may be too short")
+    events = int((items.y == 1).sum())
+    if is_binary(items) and (rarer := min(events, len(items) - events)) < FEW_OUTCOMES:
+        what = "event" if rarer == events else "non-event"
+        caveats.append(
+            f"{rarer} {what}{'' if rarer == 1 else 's'}, fewer than {FEW_OUTCOMES}: the interval may be too short"
+        )
+    return True, tuple(caveats)
 
 
 def mean_and_reach(items: Items, values: Floats, alpha: float) -> tuple[float, float]:
