@@ -87,7 +87,7 @@ class CalibrationError:
         possible, caveats = unit_caveats(items)
         low = high = estimate = math.nan
         if self.norm == "max":
-            caveats += ("no interval for the largest error over bins: those with the fewest items decide it",)
+            caveats = ("no interval for the largest error over bins: those with the fewest items decide it",)
         elif possible:
             low, high = limits(self._residuals, self.norm, self._error(), alpha, self._seed)
             low = 0.0 if self.p_value > alpha / 2 else low
