@@ -112,7 +112,10 @@ def sample_se(sample: Sample, kind: Kind = "cr2") -> ClusterSE:
     else:
         scale = np.full(n_clusters, n_clusters / (n_clusters - 1) if kind == "cr1" else 1.0)
         df = float(n_clusters - 1)
-    se = math.sqrt(exact_sum(scale * residual**2)) / total
+    largest = float(np.abs(residual).max())
+    se = 0.0
+    if largest > 0:  # the squares of shares of the largest do not underflow
+        se = largest * math.sqrt(exact_sum(scale * (residual / largest) ** 2)) / total
     caveats: tuple[str, ...] = ()
     if sample.codes is not None and n_clusters < FEW_CLUSTERS:
         caveats = (

@@ -179,7 +179,10 @@ def _fair_binomial(n: int) -> NDArray[np.float64]:
     """Probabilities of 0 … n heads of n fair coins."""
     log_factorial = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, n + 1)))])
     logs: NDArray[np.float64] = log_factorial[-1] - log_factorial - log_factorial[::-1] - n * math.log(2)
-    return np.exp(logs)
+    probabilities = np.exp(logs)
+    if n <= 45:  # whole numbers of patterns, of which the logarithms have lost the last bits
+        probabilities = np.rint(probabilities * 2.0**n) / 2.0**n
+    return probabilities
 
 
 def _middle_share(sizes: NDArray[np.float64], at_least: float) -> float:
