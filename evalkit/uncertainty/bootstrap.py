@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from evalkit.exact_sums import grouped_sums, order_free_sum
 from evalkit.uncertainty.gaffke import Interval
 from evalkit.uncertainty.sample import Sample, checked_sample
 from evalkit.uncertainty.sandwich import sample_mean
-from evalkit.uncertainty.sums import exact_sum, sums_by_cluster
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -156,10 +156,10 @@ def _units(sample: Sample) -> tuple[NDArray[np.float64], NDArray[np.float64] | N
     assert sample.n_clusters is not None
     if weights is None:
         size = np.bincount(codes, minlength=sample.n_clusters).astype(np.float64)
-        return sums_by_cluster(codes, x, sample.n_clusters), size
+        return grouped_sums(codes, x, sample.n_clusters), size
     return (
-        sums_by_cluster(codes, weights * x, sample.n_clusters),
-        sums_by_cluster(codes, weights, sample.n_clusters),
+        grouped_sums(codes, weights * x, sample.n_clusters),
+        grouped_sums(codes, weights, sample.n_clusters),
     )
 
 
@@ -227,10 +227,10 @@ def _acceleration(numerators: NDArray[np.float64], denominators: NDArray[np.floa
     """Skewness of the jackknife over units, divided by 6 (Efron 1987); 0 where the units do not vary."""
     if denominators is None:
         denominators = np.ones(len(numerators))
-    left_out = (exact_sum(numerators) - numerators) / (exact_sum(denominators) - denominators)
-    pull = exact_sum(left_out) / len(left_out) - left_out
+    left_out = (order_free_sum(numerators) - numerators) / (order_free_sum(denominators) - denominators)
+    pull = order_free_sum(left_out) / len(left_out) - left_out
     largest = float(np.abs(pull).max())
     if largest <= TIE * float(np.abs(left_out).max()):
         return 0.0
     pull /= largest
-    return exact_sum(pull**3) / (6 * math.pow(exact_sum(pull**2), 1.5))
+    return order_free_sum(pull**3) / (6 * math.pow(order_free_sum(pull**2), 1.5))

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from evalkit.exact_sums import grouped_sums, order_free_sum
 from evalkit.uncertainty.sample import checked_sample
-from evalkit.uncertainty.sums import exact_sum, sums_by_cluster
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,11 +102,11 @@ def sign_flip_test(
     else:
         assert sample.n_clusters is not None
         n_clusters = sample.n_clusters
-        sums = sums_by_cluster(sample.codes, sample.x, n_clusters)
-    total = exact_sum(sums)
+        sums = grouped_sums(sample.codes, sample.x, n_clusters)
+    total = order_free_sum(sums)
     sizes = np.sort(np.abs(sums[np.abs(sums) > TIE * np.abs(sample.x).max(initial=0.0)]))
     observed = {"two-sided": abs(total), "greater": total, "less": -total}[alternative]
-    at_least = observed - TIE * exact_sum(sizes)
+    at_least = observed - TIE * order_free_sum(sizes)
     method, upper = _exact_upper_share(sizes, at_least)
     if alternative == "two-sided" and at_least <= 0:
         method, p_value = method or "exact", 1.0
