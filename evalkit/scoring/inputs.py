@@ -89,8 +89,9 @@ def categorical_items(
     items = _aligned(y, p, (2,), weights, cluster, missing)
     forecast = _probabilities(items.p)
     classes = forecast.shape[1]
+    ones = np.ones(classes)
     for part in chunks(len(items)):
-        sums = forecast[part].sum(axis=1)
+        sums = forecast[part] @ ones  # numpy's sum over a short axis is ten times slower
         wrong = np.abs(sums - 1) > UNNORMALISED
         if wrong.any():
             _fail(wrong, sums, part.start, "probabilities that do not sum to one, but to", "normalise them")
