@@ -90,8 +90,8 @@ def _fits(n: Floats, events: Floats, places: Indices) -> list[Fit]:
     """Isotonic fit (weight and events by block) of the groups before each place, each from the last one."""
     blocks, done, fits = (n[:0], events[:0]), 0, []
     for place in places:
-        n_now = np.concatenate([blocks[0], n[done:place]])
-        k_now = np.concatenate([blocks[1], events[done:place]])
+        n_now: Floats = np.concatenate([blocks[0], n[done:place]])
+        k_now: Floats = np.concatenate([blocks[1], events[done:place]])
         if len(n_now):
             size, count, _ = pool(n_now, k_now)
             blocks = (size, count)
