@@ -104,9 +104,9 @@ def _ratio(free: float, below: Fit, here: tuple[float, float], above: Fit) -> Ca
 
     def lost(theta: float) -> float:
         value = best.copy()
-        np.minimum(value[:at], theta, value[:at])
+        np.minimum(value[:at], theta, out=value[:at])
         value[at] = theta
-        np.maximum(value[at + 1 :], theta, value[at + 1 :])
+        np.maximum(value[at + 1 :], theta, out=value[at + 1 :])
         return free - _log_likelihood(k, n, value)
 
     return lost

@@ -32,7 +32,10 @@ def dependence(data: SortedItems, probability: Floats) -> float:
     if data.cluster is None or data.n_clusters is None:
         return 0.0
     n = len(data)
-    tenth = np.arange(n) * _TENTHS // n
+    # Equal forecasts stay together: what parts them is their content, and that is no neighbourhood.
+    fresh = np.flatnonzero(np.append(True, data.p[1:] != data.p[:-1]))
+    size = np.diff(np.append(fresh, n))
+    tenth = np.repeat((2 * fresh + size) * _TENTHS // (2 * n), size)
     order = np.lexsort((np.arange(n), data.cluster, tenth))
     cluster, tenth = data.cluster[order], tenth[order]
     q, residual = probability[order], (data.y - probability)[order]
