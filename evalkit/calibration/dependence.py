@@ -28,7 +28,11 @@ _TENTHS = 10
 
 
 def dependence(data: SortedItems, probability: Floats) -> float:
-    """λ in [0, 1] from outcomes whose probabilities are (n,); 0 where no cluster has two like items."""
+    """λ in [0, 1]; 0 where no cluster has two like items.
+
+    ``probability`` (n,) says how much outcomes may covary: the forecasts, or what they were recalibrated to.
+    Residuals are those of the forecasts in both cases: a fit would follow the clusters that are to be judged.
+    """
     if data.cluster is None or data.n_clusters is None:
         return 0.0
     n = len(data)
@@ -38,7 +42,7 @@ def dependence(data: SortedItems, probability: Floats) -> float:
     tenth = np.repeat((2 * fresh + size) * _TENTHS // (2 * n), size)
     order = np.lexsort((np.arange(n), data.cluster, tenth))
     cluster, tenth = data.cluster[order], tenth[order]
-    q, residual = probability[order], (data.y - probability)[order]
+    q, residual = probability[order], (data.y - data.p)[order]
     cell = np.cumsum(np.append(False, (np.diff(cluster) != 0) | (np.diff(tenth) != 0)))
     starts = np.flatnonzero(np.append(True, np.diff(cell) != 0))
     size = np.diff(np.append(starts, n))

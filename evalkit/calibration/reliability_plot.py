@@ -55,10 +55,8 @@ def reliability_plot(
         axes = _square(figure, _LEFT, _BELOW, side)
     _curve(diagram, axes, size=1.0)
     _histogram(diagram, axes, labels=True)
-    figure = axes.get_figure(root=True)
-    assert figure is not None
-    narrow = axes.get_window_extent().width / figure.dpi < _NARROW
-    _heading(axes, title, [_counts(diagram), *_terms(diagram, narrow)], fontsize=9.0)
+    inches = axes.get_window_extent().transformed(_dpi_scale(axes).inverted()).width
+    _heading(axes, title, [_counts(diagram), *_terms(diagram, narrow=inches < _NARROW)], fontsize=9.0)
     _legend(diagram, axes)
     return axes
 
@@ -232,11 +230,16 @@ def _points_below(axes: Axes) -> Transform:
     """Across in widths of the axes, up and down in points from their lower edge."""
     from matplotlib.transforms import Affine2D, ScaledTranslation, blended_transform_factory
 
+    corner = ScaledTranslation(0, 0, cast("Affine2DBase", axes.transAxes))
+    points = Affine2D().scale(1 / 72) + _dpi_scale(axes) + corner
+    return blended_transform_factory(axes.transAxes, points)
+
+
+def _dpi_scale(axes: Axes) -> Transform:
+    """From inches to the figure's pixels."""
     figure = axes.get_figure(root=True)
     assert figure is not None
-    corner = ScaledTranslation(0, 0, cast("Affine2DBase", axes.transAxes))
-    points = Affine2D().scale(1 / 72) + figure.dpi_scale_trans + corner
-    return blended_transform_factory(axes.transAxes, points)
+    return figure.dpi_scale_trans
 
 
 def _counts(diagram: ReliabilityDiagram, short: bool = False) -> str:
