@@ -1,0 +1,201 @@
+"""A leaderboard: each forecaster's scores with intervals, decomposition and counts, best first.
+
+Rules
+- A score stands with its n, its interval, and how many forecasts are missing.  Nobody's missing forecasts are filled in.
+- Raw scores of forecasters who answered different questions do not compare: where coverage differs, the score
+  adjusted for the difficulty of the questions stands beside it (Karger et al. 2025).
+- What cannot be computed is None, with the reason in ``notes``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from evalkit.errors import EvalkitError
+from evalkit.visible import visible
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from evalkit.forecasts.forecast_set import Account, ForecastSet
+    from evalkit.scoring import Score
+
+
+@dataclass(frozen=True)
+class Row:
+    """One forecaster.  ``base_rate`` is the share of events (binary); ``n_clusters`` what the interval rests on."""
+
+    forecaster: str
+    n: int
+    n_missing: int
+    n_unresolved: int
+    n_absent: int
+    n_clusters: int
+    base_rate: float | None
+    brier: float | None
+    brier_low: float | None
+    brier_high: float | None
+    log: float | None
+    rps: float | None
+    mcb: float | None
+    dsc: float | None
+    unc: float | None
+    adjusted: float | None
+    adjusted_low: float | None
+    adjusted_high: float | None
+
+
+@dataclass(frozen=True)
+class Leaderboard:
+    """Rows, best first: by the adjusted Brier score where coverage differs, else by the Brier score."""
+
+    rows: tuple[Row, ...]
+    kind: str
+    alpha: float
+    unequal_coverage: bool
+    conventions: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, forecasts: ForecastSet, *, alpha: float = 0.05) -> Leaderboard:
+        """The leaderboard of a set.  ``alpha``: intervals have level 1 - alpha."""
+        notes: list[str] = []
+        scored = [account for account in forecasts.accounts if account.n]
+        unequal = len({account.n_questions for account in scored}) > 1 or any(a.n_absent for a in scored)
+        adjusted = _adjusted(forecasts, alpha, notes) if len(scored) > 1 and unequal else {}
+        rows = [_row(forecasts, account, alpha, adjusted, notes) for account in forecasts.accounts]
+
+        def place(row: Row) -> tuple[bool, float, str]:
+            score = row.adjusted if row.adjusted is not None else row.brier
+            return score is None, score if score is not None else 0.0, row.forecaster
+
+        conventions = tuple(dict.fromkeys(_conventions(forecasts)))
+        return cls(
+            tuple(sorted(rows, key=place)),
+            forecasts.kind,
+            alpha,
+            bool(adjusted),
+            conventions,
+            tuple(dict.fromkeys(notes)),
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        import pandas as pd
+
+        names = [f.name for f in fields(Row)]
+        return pd.DataFrame([[getattr(row, name) for name in names] for row in self.rows], columns=names)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, None where a number is not finite (and named in ``infinite``)."""
+        records = []
+        for row in self.rows:
+            record: dict[str, Any] = {f.name: getattr(row, f.name) for f in fields(Row)}
+            endless = [k for k, v in record.items() if isinstance(v, float) and math.isinf(v)]
+            records.append({k: None if k in endless else v for k, v in record.items()} | {"infinite": endless})
+        return {
+            "kind": self.kind,
+            "level": 1 - self.alpha,
+            "rows": records,
+            "conventions": list(self.conventions),
+            "notes": list(self.notes),
+        }
+
+    def summary(self) -> str:
+        """The leaderboard as text, a line for each forecaster."""
+        from evalkit.forecasts.text_table import text_table
+
+        return text_table(self)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self.summary())}</pre>"
+
+
+def _row(
+    forecasts: ForecastSet,
+    account: Account,
+    alpha: float,
+    adjusted: dict[str, tuple[float, float, float]],
+    notes: list[str],
+) -> Row:
+    name = account.forecaster
+    brier = low = high = log = rps = rate = mcb = dsc = unc = None
+    if account.n:
+        score = forecasts.score_of(name, "brier")
+        brier = float(score)
+        low, high = _interval(score, alpha, notes)
+        log = _log(forecasts, name, notes)
+        if forecasts.kind == "ordinal":
+            rps = float(forecasts.score_of(name, "rps"))
+        if forecasts.kind == "binary":
+            corp = _corp(forecasts, name)
+            rate, mcb, dsc, unc = corp.base_rate, corp.mcb, corp.dsc, corp.unc
+    else:
+        notes.append(f"{visible(name)} has no forecast that can be scored")
+    better = adjusted.get(name)
+    return Row(
+        name, account.n, account.n_missing, account.n_unresolved, account.n_absent, account.n_clusters,
+        rate, brier, low, high, log, rps, mcb, dsc, unc, *(better or (None, None, None)),
+    )  # fmt: skip
+
+
+def _interval(score: Score, alpha: float, notes: list[str]) -> tuple[float | None, float | None]:
+    try:
+        low, high = score.interval(alpha)
+    except ValueError as error:
+        notes.append(f"no interval: {error}")
+        return None, None
+    if math.isnan(low) or math.isnan(high):
+        notes.append("no interval for a forecaster whose forecasts are all in one cluster")
+        return None, None
+    return float(low), float(high)
+
+
+def _log(forecasts: ForecastSet, name: str, notes: list[str]) -> float | None:
+    if forecasts.fractional:
+        notes.append("no log score: it is defined here for outcomes 0 and 1")
+        return None
+    value = float(forecasts.score_of(name, "log"))
+    if math.isinf(value):
+        notes.append(
+            f"the log score of {visible(name)} is infinite: something happened that had probability 0; nothing is clipped"
+        )
+    return value
+
+
+def _corp(forecasts: ForecastSet, name: str) -> Any:
+    from evalkit.calibration import corp_decomposition
+
+    items = forecasts.items(name)
+    return corp_decomposition(
+        items.y, items.p, weights=items.weights, allow_fractional=forecasts.fractional
+    )
+
+
+def _adjusted(
+    forecasts: ForecastSet, alpha: float, notes: list[str]
+) -> dict[str, tuple[float, float, float]]:
+    """Difficulty-adjusted Brier scores with intervals, by forecaster; empty where they cannot be had."""
+    raise NotImplementedError
+
+
+def _conventions(forecasts: ForecastSet) -> list[str]:
+    if not forecasts.n:
+        raise EvalkitError(
+            "no forecast can be scored",
+            where=forecasts.provenance.name,
+            expected="at least one row with a forecast and an outcome",
+            do="check the outcome column",
+        )
+    name = next(a.forecaster for a in forecasts.accounts if a.n)
+    said = [f"Brier score: {forecasts.score_of(name).convention}"]
+    if not forecasts.fractional:
+        said.append(f"log score: {forecasts.score_of(name, 'log').convention}")
+    if forecasts.kind == "ordinal":
+        said.append(f"RPS: {forecasts.score_of(name, 'rps').convention}")
+    if forecasts.kind == "binary":
+        said.append("Brier = MCB - DSC + UNC by isotonic regression (CORP): miscalibration, discrimination, "
+                    "uncertainty of the outcomes")  # fmt: skip
+    return said
