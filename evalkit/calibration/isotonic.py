@@ -8,11 +8,14 @@ Rules
 - Equal forecasts are one group before anything is pooled: otherwise the fit depends on the order of rows.
 - Counts are integers and blocks are compared by cross-multiplication: the blocks are exact, in any order
   of the rows.  Neighbouring blocks of equal value are one block.
+- With weights or fractional outcomes the counts are sums of floats, added in an order that only depends on
+  the items: the blocks are the same to the bit in any order of the rows, and exact but for rounding.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,11 +32,12 @@ _PASSES = 48
 class Blocks:
     """Blocks in ascending order, each array of shape (B,).
 
-    ``n``: items; ``events``: items with outcome 1; ``first`` and ``last``: lowest and highest forecast.
+    ``n``: items, or their weight; ``events``: items with outcome 1, or the weighted sum of outcomes;
+    ``first`` and ``last``: lowest and highest forecast.
     """
 
-    n: Counts
-    events: Counts
+    n: Counts | Floats
+    events: Counts | Floats
     first: Floats
     last: Floats
 
@@ -41,6 +45,10 @@ class Blocks:
     def value(self) -> Floats:
         """Frequency of events in each block: the recalibrated forecast."""
         return self.events / self.n
+
+    def of(self, p: Floats) -> Floats:
+        """Recalibrated forecast of items that were fitted."""
+        return self.value[np.searchsorted(self.first, p, side="right") - 1]
 
     def at(self, p: Floats) -> Floats:
         """Recalibrated forecast at ``p``: interpolated linearly between blocks, constant beyond the ends."""
@@ -68,6 +76,17 @@ def isotonic(y: Floats, p: Floats) -> Blocks:
     return pool_keys(sorted_keys(y, p))
 
 
+def weighted_isotonic(y: Floats, p: Floats, weights: Floats | None) -> Blocks:
+    """The same for outcomes in [0, 1] and items of positive weight (n,), at the cost of a slower sort."""
+    order = np.lexsort((y, p) if weights is None else (weights, y, p))
+    y, p = y[order], p[order] + 0.0
+    starts = np.flatnonzero(np.concatenate([[True], p[1:] != p[:-1]]))
+    weight = np.ones(len(p)) if weights is None else weights[order]
+    n, events, kept = pool(np.add.reduceat(weight, starts), np.add.reduceat(weight * y, starts))
+    starts = starts[kept]
+    return Blocks(n, events, p[starts], p[np.append(starts[1:], len(p)) - 1])
+
+
 def pool_keys(keys: NDArray[np.uint64]) -> Blocks:
     """Isotonic fit of items from `sorted_keys`."""
     # Events stand before non-events among equal forecasts, so any run of events and the non-events behind
@@ -90,7 +109,11 @@ def forecast_of(keys: NDArray[np.uint64]) -> Floats:
     return (keys >> np.uint64(1)).view(np.float64)
 
 
-def pool(n: Counts, events: Counts) -> tuple[Counts, Counts, Counts]:
+N = TypeVar("N", Counts, Floats)
+E = TypeVar("E", Counts, Floats)
+
+
+def pool(n: N, events: E) -> tuple[N, E, Counts]:
     """Pool-adjacent-violators of groups in ascending order: items, events and first group of each block."""
     kept = np.arange(len(n))
     for _ in range(_PASSES):
@@ -103,13 +126,17 @@ def pool(n: Counts, events: Counts) -> tuple[Counts, Counts, Counts]:
     return _one_by_one(n, events, kept)
 
 
-def _one_by_one(n: Counts, events: Counts, kept: Counts) -> tuple[Counts, Counts, Counts]:
+def _one_by_one(n: N, events: E, kept: Counts) -> tuple[N, E, Counts]:
     """The same for groups that pool in a long chain, where each vectorised pass would pool a few."""
-    blocks: list[tuple[int, int, int]] = []
+    blocks: list[tuple[Any, Any, int]] = []
     for size, count, first in zip(n.tolist(), events.tolist(), kept.tolist(), strict=True):
         while blocks and blocks[-1][1] * size >= count * blocks[-1][0]:
             before, so_far, first = blocks.pop()
             size, count = size + before, count + so_far
         blocks.append((size, count, first))
-    pooled = np.array(blocks, dtype=np.int64)
-    return pooled[:, 0], pooled[:, 1], pooled[:, 2]
+    sizes, counts, firsts = zip(*blocks, strict=True)
+    return (
+        np.array(sizes, dtype=n.dtype),
+        np.array(counts, dtype=events.dtype),
+        np.array(firsts, dtype=np.int64),
+    )
