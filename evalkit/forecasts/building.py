@@ -46,16 +46,12 @@ def build(
     problems: list[Problem] = []
     question = _joined(table, layout.joined.get("question", ()), problems)
     numbered = question is None
+    days = _days(table, layout)
     if question is None:
-        question = _numbered(table, layout, place)
+        question = days or [place(i) for i in range(n)]
     cluster = _joined(table, layout.joined.get("cluster", ()), problems)
     time_column = layout.column("time")
-    # a column that says which day it is identifies the question where nothing else does
-    time = (
-        None
-        if time_column is None or (numbered and _is_the_question(table, layout))
-        else cells.texts(table[time_column])
-    )
+    time = None if time_column is None or days is not None else cells.texts(table[time_column])
     outcome_column = layout.column("outcome") or ""
     classes = layout.names if layout.kind != "binary" else ()
     if classes:
@@ -103,9 +99,7 @@ def build(
     return frame.loc[ranked, [*order, *extra]].reset_index(drop=True)
 
 
-def _joined(
-    table: pd.DataFrame, columns: Sequence[str], problems: list[Problem]
-) -> list[str | None] | None:
+def _joined(table: pd.DataFrame, columns: Sequence[str], problems: list[Problem]) -> list[str | None] | None:
     """Texts of one column, or of several joined; a missing one is a problem."""
     if not columns:
         return None
@@ -125,19 +119,24 @@ def _empty(said: Sequence[str | None], column: str, what: str) -> list[Problem]:
     ]
 
 
-def _is_the_question(table: pd.DataFrame, layout: Layout) -> bool:
+def unnamed_questions(layout: Layout, table: pd.DataFrame) -> str:
+    """What stands for the question where no column names it, in words; empty where one does."""
+    if layout.joined.get("question"):
+        return ""
+    if _days(table, layout):
+        return f"each {layout.column('time')} is a question"
+    return "each row is a question"
+
+
+def _days(table: pd.DataFrame, layout: Layout) -> list[str | None] | None:
+    """The times, where no column names the question and every row has another time: they identify it."""
     column = layout.column("time")
-    if column is None or not (layout.wide or layout.column("forecaster") is None):
-        return False
+    if layout.joined.get("question") or column is None:
+        return None
+    if not (layout.wide or layout.column("forecaster") is None):
+        return None
     said = cells.texts(table[column])
-    return None not in said and len(set(said)) == len(said)
-
-
-def _numbered(table: pd.DataFrame, layout: Layout, place: Callable[[int], str]) -> list[str | None]:
-    """Names of questions that nobody named: the days where each is another, else the rows."""
-    if _is_the_question(table, layout):
-        return cells.texts(table[layout.column("time")])
-    return [place(i) for i in range(len(table))]
+    return said if None not in said and len(set(said)) == len(said) else None
 
 
 def _weights(table: pd.DataFrame, column: str | None, problems: list[Problem]) -> cells.Floats:
@@ -241,24 +240,31 @@ def _consistency(
 
 def _report(problems: Sequence[Problem], where: str, place: Callable[[int], str]) -> EvalkitError:
     ordered = sorted(problems, key=lambda p: -1 if p.row is None else p.row)
+    # the same thing in the same column is said once
+    alike: dict[tuple[str, str], list[Problem]] = {}
+    for problem in ordered:
+        alike.setdefault((problem.what, problem.column), []).append(problem)
 
-    def line(problem: Problem) -> str:
-        at = [] if problem.row is None else [place(problem.row)]
-        at += [problem.column] if problem.column else []
-        return (", ".join(at) + ": " if at else "") + problem.what
+    def spot(group: Sequence[Problem]) -> str:
+        row = group[0].row
+        at = [] if row is None else [place(row) + (f" and {len(group) - 1} more" if len(group) > 1 else "")]
+        return ", ".join([*at, group[0].column] if group[0].column else at)
 
-    first = ordered[0]
-    if len(ordered) == 1:
-        spot = ", ".join([where] + ([] if first.row is None else [place(first.row)]) +
-                         ([first.column] if first.column else []))  # fmt: skip
-        return EvalkitError(first.what, where=spot, expected=first.expected, do=first.do)
-    expected = list(dict.fromkeys(p.expected for p in ordered if p.expected))
-    do = list(dict.fromkeys(p.do for p in ordered if p.do))
-    more = len(ordered) - _SHOWN
+    groups = list(alike.values())
+    if len(groups) == 1:
+        first = groups[0][0]
+        return EvalkitError(
+            first.what,
+            where=", ".join(filter(None, [where, spot(groups[0])])),
+            expected=first.expected,
+            do=first.do,
+        )
+    lines = [f"{spot(group)}: {group[0].what}".removeprefix(": ") for group in groups[:_SHOWN]]
+    more = len(ordered) - sum(map(len, groups[:_SHOWN]))
     return EvalkitError(
         f"the table has {len(ordered)} problems",
         where=where,
-        details=(*(line(p) for p in ordered[:_SHOWN]), *([f"… and {more} more"] if more > 0 else [])),
-        expected="; ".join(expected),
-        do="; ".join(do),
+        details=(*lines, *([f"… and {more} more"] if more else [])),
+        expected="; ".join(dict.fromkeys(p.expected for p in ordered if p.expected)),
+        do="; ".join(dict.fromkeys(p.do for p in ordered if p.do)),
     )

@@ -154,7 +154,13 @@ def probabilities(values: Floats, column: str) -> list[Problem]:
             )
         ]
     return [
-        Problem(f"{float(values[row])!r} is no probability", row, column, "a number from 0 to 1", "correct it")
+        Problem(
+            f"{float(values[row])!r} is no probability",
+            row,
+            column,
+            "a number from 0 to 1",
+            "correct it; or where it stands for a missing forecast: --na VALUE",
+        )
         for row in np.flatnonzero(wrong).tolist()
     ]
 

@@ -69,13 +69,13 @@ def find_layout(
     kind: Kind | None = None,
     classes: Sequence[str] | None = None,
     wide: bool | None = None,
-    is_probability: Callable[[str], bool],
+    looks_like_forecasts: Callable[[str], bool],
     where: str,
 ) -> Layout:
     """The layout of a table with the columns ``names``.
 
-    ``columns`` maps roles to columns as the user named them; ``is_probability`` looks whether a column holds
-    numbers in [0, 1] only (asked for a wide table whose forecasters nobody named).
+    ``columns`` maps roles to columns as the user named them; ``looks_like_forecasts`` looks at the cells of a
+    column (asked for a wide table whose forecasters nobody named).
     """
     given = _given(columns or {}, names, where)
     if kind is not None and kind not in KINDS:
@@ -94,7 +94,7 @@ def find_layout(
                 guessed.append(f"{role} is column {found!r}")
     free = [name for name in names if name not in taken]
     forecasts, kind, wide = _forecasts(
-        given.get("forecast"), free, joined, kind, wide, is_probability, guessed, where
+        given.get("forecast"), free, joined, kind, wide, looks_like_forecasts, guessed, where
     )
     if "outcome" not in joined:
         raise _lacks("outcome", names, where)
@@ -124,9 +124,7 @@ def _given(columns: Mapping[str, Named], names: Sequence[str], where: str) -> di
     given: dict[str, tuple[str, ...]] = {}
     for role, named in columns.items():
         if role not in SYNONYMS:
-            raise EvalkitError(
-                f"{role!r} is no role of a column", where=where, expected=", ".join(SYNONYMS)
-            )
+            raise EvalkitError(f"{role!r} is no role of a column", where=where, expected=", ".join(SYNONYMS))
         found = (named,) if isinstance(named, str) else tuple(named)
         absent = [name for name in found if name not in names]
         if absent or not found:
@@ -180,7 +178,7 @@ def _forecasts(
     joined: Mapping[str, tuple[str, ...]],
     kind: Kind | None,
     wide: bool | None,
-    is_probability: Callable[[str], bool],
+    looks_like_forecasts: Callable[[str], bool],
     guessed: list[str],
     where: str,
 ) -> tuple[tuple[str, ...], Kind, bool]:
@@ -203,9 +201,7 @@ def _forecasts(
                 do="for classes say --kind categorical or --kind ordinal; else name one forecast column",
             )
         return given, "binary", True
-    numbered = sorted(
-        (int(m[1]), name) for name in free if (m := _CLASS_COLUMN.fullmatch(_plain(name)))
-    )
+    numbered = sorted((int(m[1]), name) for name in free if (m := _CLASS_COLUMN.fullmatch(_plain(name))))
     if not wide and [i for i, _ in numbered] == list(range(len(numbered))) and len(numbered) > 1:
         if kind is None:
             guessed.append(f"the forecasts are categorical, in {len(numbered)} numbered columns")
@@ -223,7 +219,7 @@ def _forecasts(
         return (found,), "binary", False
     if "forecaster" in joined or "outcome" not in joined:
         raise _lacks("forecast" if "outcome" in joined else "outcome", [*free, *_all(joined)], where)
-    candidates = tuple(name for name in free if is_probability(name))
+    candidates = tuple(name for name in free if looks_like_forecasts(name))
     if not candidates:
         raise _lacks("forecast", [*free, *_all(joined)], where)
     left = [name for name in free if name not in candidates]

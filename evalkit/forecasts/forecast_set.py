@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from evalkit.errors import EvalkitError
 from evalkit.forecasts import cells
-from evalkit.forecasts.building import build, forecast_columns
+from evalkit.forecasts.building import build, forecast_columns, unnamed_questions
 from evalkit.forecasts.columns import Kind, Named, find_layout
 from evalkit.visible import visible
 
@@ -88,6 +88,22 @@ class Items:
 
 
 @dataclass(frozen=True, eq=False)
+class Answers:
+    """All scored forecasts, one after the other, each array (n,): what comparisons of forecasters take.
+
+    ``item``: question and time together, so that a forecaster has one row an item; ``weights`` is None where
+    all are equal.
+    """
+
+    forecaster: NDArray[Any]
+    item: NDArray[Any]
+    score: Floats
+    cluster: NDArray[Any]
+    time: NDArray[Any] | None
+    weights: Floats | None
+
+
+@dataclass(frozen=True, eq=False)
 class ForecastSet:
     """Forecasts with outcomes.  Make one with `read` or `from_frame`.
 
@@ -112,6 +128,7 @@ class ForecastSet:
         wide: bool | None = None,
         fractional: bool = False,
         missing: Missing = "drop",
+        na: Sequence[str] = (),
         forecaster: str = "forecast",
         provenance: Provenance | None = None,
     ) -> ForecastSet:
@@ -121,14 +138,14 @@ class ForecastSet:
         a role that is not named is looked for by its common names.  Several columns for ``question`` or
         ``cluster`` identify it together; several for ``forecast`` are forecasters (binary) or classes in
         their order.  ``wide``: one column a forecaster.  ``missing="raise"``: a missing forecast is an
-        error.  ``forecaster``: who made them where no column says so.
+        error.  ``na``: further spellings of a missing cell, such as -0.01 or -999.  ``forecaster``: who made them where no column says so.
 
         Raises `EvalkitError` with every problem of the table: what, where, expected, do.
         """
         index = frame.index.tolist()
         return cls._make(
             frame.reset_index(drop=True),
-            columns, kind, classes, wide, fractional, missing, forecaster,
+            columns, kind, classes, wide, fractional, missing, na, forecaster,
             provenance or Provenance(name="frame"),
             where="frame", place=lambda i: f"row {index[i]}",
         )  # fmt: skip
@@ -144,6 +161,7 @@ class ForecastSet:
         wide: bool | None = None,
         fractional: bool = False,
         missing: Missing = "drop",
+        na: Sequence[str] = (),
         forecaster: str | None = None,
     ) -> ForecastSet:
         """A set from a CSV, TSV (either gzipped) or parquet file; arguments and errors as `from_frame`.
@@ -154,7 +172,7 @@ class ForecastSet:
 
         table = read_table(Path(path))
         return cls._make(
-            table.frame, columns, kind, classes, wide, fractional, missing, forecaster or stem(table.name),
+            table.frame, columns, kind, classes, wide, fractional, missing, na, forecaster or stem(table.name),
             Provenance(table.name, table.digest), where=str(path), place=table.place,
         )  # fmt: skip
 
@@ -162,25 +180,24 @@ class ForecastSet:
     def _make(
         cls, table: pd.DataFrame, columns: Mapping[str, Named] | None, kind: Kind | None,
         classes: Sequence[str] | None, wide: bool | None, fractional: bool, missing: Missing,
-        forecaster: str, provenance: Provenance, *, where: str, place: Any,
+        na: Sequence[str], forecaster: str, provenance: Provenance, *, where: str, place: Any,
     ) -> ForecastSet:  # fmt: skip
         if missing not in ("drop", "raise"):
             raise EvalkitError(f"missing is {missing!r}", where=where, expected="drop or raise")
         if table.empty:
             raise EvalkitError("there are no rows", where=where, expected="at least one forecast")
         table = table.rename(columns=str)
+        table = _without(table, na) if na else table
         layout = find_layout(
             list(table.columns),
             columns=columns,
             kind=kind,
             classes=classes,
             wide=wide,
-            is_probability=lambda name: _is_probability(table[name], name),
+            looks_like_forecasts=lambda name: _looks_like_forecasts(table[name], name),
             where=where,
         )
-        long = build(
-            table, layout, fractional=fractional, forecaster=forecaster, where=where, place=place
-        )
+        long = build(table, layout, fractional=fractional, forecaster=forecaster, where=where, place=place)
         several = layout.kind != "binary"
         found = cls(
             layout.kind,
@@ -189,9 +206,9 @@ class ForecastSet:
             Provenance(
                 provenance.name,
                 provenance.digest,
-                len(table),
+                provenance.rows or len(table),
                 provenance.layout if provenance.layout != "table" else "wide" if layout.wide else "long",
-                (*provenance.guessed, *layout.guessed),
+                (*provenance.guessed, *layout.guessed, *filter(None, [unnamed_questions(layout, table)])),
                 provenance.notes,
             ),
             long,
@@ -315,14 +332,33 @@ class ForecastSet:
             "spherical": scoring.spherical_score,
         }[rule]
         try:
-            found: Score = function(
-                items.y, items.p, weights=items.weights, cluster=items.cluster, **options
-            )
+            found: Score = function(items.y, items.p, weights=items.weights, cluster=items.cluster, **options)
         except ValueError as error:
             raise EvalkitError(
                 f"the {rule} score of {forecaster!r} cannot be computed: {error}", where=self.provenance.name
             ) from None
         return found
+
+    def answers(self, rule: str = "brier") -> Answers:
+        """Item scores of all forecasters, for `evalkit.scoring.compare` and `difficulty_adjusted`."""
+        scored = self._scored
+        times = scored["time"]
+        item = [
+            q if t is None else f"{q} \N{MIDDLE DOT} {t}"
+            for q, t in zip(scored["question"], times, strict=True)
+        ]
+        weights = scored["weight"].to_numpy(dtype=np.float64)
+        scores = [
+            self.score_of(name, rule).items for name in self._answering
+        ]  # rows are sorted by forecaster
+        return Answers(
+            scored["forecaster"].to_numpy(),
+            np.array(item, dtype=object),
+            np.concatenate(scores) if scores else np.empty(0),
+            scored["cluster"].to_numpy(),
+            times.to_numpy() if times.notna().all() else None,
+            None if len(set(weights.tolist())) < 2 else weights,
+        )
 
     @property
     def _answering(self) -> list[str]:
@@ -396,7 +432,14 @@ class ForecastSet:
         )
 
 
-def _is_probability(values: pd.Series, name: str) -> bool:
-    """Whether a column holds numbers in [0, 1] and perhaps missing ones."""
+def _looks_like_forecasts(values: pd.Series, name: str) -> bool:
+    """Whether a column holds numbers, and most of them in [0, 1]: one that does not fit is then an error, no guess."""
     numbers, problems = cells.numbers(values, name, "probability")
-    return not problems and not cells.probabilities(numbers, name) and not bool(np.isnan(numbers).all())
+    there = numbers[~np.isnan(numbers)]
+    return not problems and len(there) > 0 and 2 * int(((there >= 0) & (there <= 1)).sum()) > len(there)
+
+
+def _without(table: pd.DataFrame, na: Sequence[str]) -> pd.DataFrame:
+    """The table with the cells that are written as one of ``na`` emptied."""
+    words = {text.strip() for text in na}
+    return table.apply(lambda column: column.mask(column.map(lambda cell: str(cell).strip() in words), None))

@@ -94,7 +94,9 @@ class Leaderboard:
         for row in self.rows:
             record: dict[str, Any] = {f.name: getattr(row, f.name) for f in fields(Row)}
             endless = [k for k, v in record.items() if isinstance(v, float) and math.isinf(v)]
-            records.append({k: None if k in endless else v for k, v in record.items()} | {"infinite": endless})
+            records.append(
+                {k: None if k in endless else v for k, v in record.items()} | {"infinite": endless}
+            )
         return {
             "kind": self.kind,
             "level": 1 - self.alpha,
@@ -169,16 +171,29 @@ def _corp(forecasts: ForecastSet, name: str) -> Any:
     from evalkit.calibration import corp_decomposition
 
     items = forecasts.items(name)
-    return corp_decomposition(
-        items.y, items.p, weights=items.weights, allow_fractional=forecasts.fractional
-    )
+    return corp_decomposition(items.y, items.p, weights=items.weights, allow_fractional=forecasts.fractional)
 
 
 def _adjusted(
     forecasts: ForecastSet, alpha: float, notes: list[str]
 ) -> dict[str, tuple[float, float, float]]:
     """Difficulty-adjusted Brier scores with intervals, by forecaster; empty where they cannot be had."""
-    raise NotImplementedError
+    from evalkit.scoring import difficulty_adjusted
+
+    answers = forecasts.answers("brier")
+    try:
+        found = difficulty_adjusted(
+            answers.forecaster,
+            answers.item,
+            answers.score,
+            weights=answers.weights,
+            cluster=answers.cluster,
+            alpha=alpha,
+        )
+    except ValueError as error:
+        notes.append(f"no adjusted scores: {error}")
+        return {}
+    return {str(name): (found.score(name), *found.interval(name)) for name in found.forecasters}
 
 
 def _conventions(forecasts: ForecastSet) -> list[str]:
