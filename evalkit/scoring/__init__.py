@@ -6,6 +6,9 @@ missing="raise")``.  ``reduce="mean"`` returns a frozen `Score` (``float(score)`
 """
 
 from evalkit.scoring.brier import brier_score
+from evalkit.scoring.comparison import Comparison, Pair, compare
+from evalkit.scoring.diebold_mariano import DieboldMariano, diebold_mariano
+from evalkit.scoring.difficulty import DifficultyAdjusted, brier_index, difficulty_adjusted
 from evalkit.scoring.ensemble import crps_ensemble
 from evalkit.scoring.logarithmic import log_score
 from evalkit.scoring.quantile import interval_score, quantile_score
@@ -15,10 +18,18 @@ from evalkit.scoring.skill import Skill, skill_score
 from evalkit.scoring.spherical import spherical_score
 
 __all__ = [
+    "Comparison",
+    "DieboldMariano",
+    "DifficultyAdjusted",
+    "Pair",
     "Score",
     "Skill",
+    "brier_index",
     "brier_score",
+    "compare",
     "crps_ensemble",
+    "diebold_mariano",
+    "difficulty_adjusted",
     "interval_score",
     "log_score",
     "quantile_score",

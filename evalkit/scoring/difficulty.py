@@ -1,0 +1,247 @@
+"""Scores adjusted for how hard the answered questions were (Karger et al. 2025, ForecastBench).
+
+Forecasters who answer different questions cannot be ranked by their mean scores: whoever picks easy questions
+wins.  Each score is therefore taken apart into forecaster and question by least squares on all answers,
+
+    b_ij = a_i + q_j + u_ij        (two-way fixed effects, forecaster i, question j)
+
+and a forecaster is judged by her scores with the difficulty of each question taken off:
+
+    adjusted_i = mean over her questions j of (b_ij - q_j) + c.
+
+The constant c is set so that an always-0.5 forecast of all questions, which scores 0.25 on each, has 0.25.
+That gives c = mean of q_j over all questions, whoever answered them, and the 0.25 cancels: the forecaster need
+not be in the panel, and c is the same for every rule of scoring.  Two things follow exactly:
+- a forecaster who answers every question keeps her raw mean score;
+- one who scores the same on each of all questions keeps that score.
+
+It assumes that skill and difficulty add up: a hard question costs everybody the same.  Scores of difficult
+questions are only compared between those who answered them.
+
+Weights belong to questions and are used throughout, in the fit, in the raw scores and in c.
+
+The Brier index (ForecastBench) is 100 (1 - √x): 100 is perfect, 50 an always-0.5.  It is NaN where x < 0,
+which an adjusted score can be.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from evalkit.scoring.inputs import Missing
+from evalkit.scoring.panel import Panel, panel
+from evalkit.scoring.rank_sets import RankSets, rank_sets
+from evalkit.scoring.sums import Floats
+from evalkit.scoring.two_way import two_way_fit
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+    from evalkit.uncertainty import Interval
+
+
+@dataclass(frozen=True, eq=False)
+class DifficultyAdjusted:
+    """Adjusted scores of G forecasters, best (lowest) first, with intervals and ranks.
+
+    Arrays have shape (G,): ``raw`` and ``adjusted`` scores, ``n`` questions answered, ``n_clusters`` that
+    these fall into, ``se`` and ``df`` of the adjusted score (NaN where a forecaster has a single cluster).
+    ``difficulty`` maps a question to q_j - c: above zero it is harder than the average question.
+    """
+
+    forecasters: tuple[Hashable, ...]
+    raw: Floats
+    adjusted: Floats
+    n: NDArray[np.intp]
+    n_clusters: NDArray[np.intp]
+    se: Floats
+    df: Floats
+    covariance: Floats = field(repr=False)
+    n_questions: int
+    n_dropped: int
+    alpha: float
+    seed: int = field(repr=False)
+    clustered: bool
+    _panel: Panel = field(repr=False, kw_only=True)
+    _difficulty: Floats = field(repr=False, kw_only=True)
+
+    @property
+    def brier_index(self) -> Floats:
+        """100 (1 - √adjusted), NaN where the adjusted score is negative."""
+        return brier_index(self.adjusted)
+
+    @property
+    def difficulty(self) -> dict[Hashable, float]:
+        return dict(zip(self._panel.questions, self._difficulty.tolist(), strict=True))
+
+    def score(self, forecaster: Hashable) -> float:
+        """Adjusted score of one forecaster."""
+        return float(self.adjusted[self._at(forecaster)])
+
+    def interval(self, forecaster: Hashable, alpha: float | None = None) -> Interval:
+        """Two-sided interval of her adjusted score, Student's t on clusters of questions."""
+        from evalkit.uncertainty import Interval
+
+        low, high = self._bounds(self.alpha if alpha is None else alpha)
+        at = self._at(forecaster)
+        return Interval(float(low[at]), float(high[at]))
+
+    def _at(self, forecaster: Hashable) -> int:
+        if forecaster not in self.forecasters:
+            raise ValueError(f"forecaster {forecaster!r} is not in this result")
+        return self.forecasters.index(forecaster)
+
+    def _bounds(self, alpha: float) -> tuple[Floats, Floats]:
+        from scipy.special import stdtrit
+
+        if not 0 < alpha < 1:
+            raise ValueError(f"alpha = {alpha} must lie in (0, 1)")
+        reach = stdtrit(self.df, 1 - alpha / 2) * self.se
+        return self.adjusted - reach, self.adjusted + reach
+
+    @cached_property
+    def ranks(self) -> RankSets:
+        """Rank of each forecaster and the ranks that the data leave open at level 1 - alpha."""
+        return rank_sets(self.adjusted, self.covariance, self.df, self.alpha, self.seed)
+
+    def summary(self) -> str:
+        low, high = self._bounds(self.alpha)
+        name, score = self.forecasters[0], self.adjusted[0]
+        unit = "clusters of questions" if self.clustered else "questions"
+        few = int(self._panel.n_clusters)
+        caveat = f"  Only {few} {unit}: intervals are rough." if few < 30 else ""
+        dropped = f", {self.n_dropped} missing scores dropped" if self.n_dropped else ""
+        complete = int((self.n == self.n_questions).sum())
+        return (
+            f"Difficulty-adjusted scores of {len(self.forecasters)} forecaster"
+            f"{'' if len(self.forecasters) == 1 else 's'} on {self.n_questions} questions "
+            f"({int(self.n.sum())} scores{dropped}; {complete} answered everything and keep their raw score).  "
+            f"Best: {name} {score:.4f} [{low[0]:.4f}, {high[0]:.4f}] at {100 * (1 - self.alpha):g} %, "
+            f"raw {self.raw[0]:.4f}, n = {self.n[0]}.  Lower is better; an always-0.5 forecast of all questions "
+            f"keeps 0.25; units of chance: {few} {unit}.{caveat}"
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        import pandas as pd
+
+        low, high = self._bounds(self.alpha)
+        ranks = self.ranks
+        columns: dict[str, Any] = {
+            "forecaster": list(self.forecasters),
+            "rank": ranks.rank,
+            "rank_low": ranks.low,
+            "rank_high": ranks.high,
+            "n": self.n,
+            "n_clusters": self.n_clusters,
+            "raw": self.raw,
+            "adjusted": self.adjusted,
+            "se": self.se,
+            "low": low,
+            "high": high,
+            "brier_index": self.brier_index,
+        }
+        return pd.DataFrame(columns)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Adjusted score of each forecaster with its interval, best on top; raw scores as open marks."""
+        from evalkit.scoring.score_plot import interval_plot
+
+        low, high = self._bounds(self.alpha)
+        labels = [f"{name}" for name in self.forecasters]
+        return interval_plot(
+            labels,
+            self.adjusted,
+            low,
+            high,
+            raw=self.raw,
+            xlabel=f"adjusted score, {100 * (1 - self.alpha):g} % interval (lower is better)",
+            ax=ax,
+        )
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        table = self.to_frame().to_html(index=False, float_format="%.4f", border=0)
+        return f"<p>{escape(self.summary())}</p>{table}"
+
+
+def difficulty_adjusted(
+    forecaster: ArrayLike,
+    question: ArrayLike,
+    score: ArrayLike,
+    *,
+    weights: ArrayLike | None = None,
+    cluster: ArrayLike | None = None,
+    alpha: float = 0.05,
+    seed: int = 0,
+    missing: Missing = "raise",
+) -> DifficultyAdjusted:
+    """Difficulty-adjusted scores from rows (forecaster, question, score), each of shape (n,).
+
+    ``score``: negatively oriented item scores (Brier in [0, 1] for the Brier index to make sense).
+    ``weights``: of questions, not negative.  ``cluster``: labels of questions that share luck, for intervals
+    and ranks.  ``seed``: of the draws behind the rank intervals; nothing else is random.
+    Raises `ValueError` on a second row for a forecaster and question, and where forecasters fall into groups
+    that share no question.
+    """
+    return adjusted_panel(
+        panel(forecaster, question, score, weights=weights, cluster=cluster, missing=missing),
+        alpha=alpha,
+        seed=seed,
+    )
+
+
+def adjusted_panel(answers: Panel, *, alpha: float = 0.05, seed: int = 0) -> DifficultyAdjusted:
+    """`difficulty_adjusted` of a panel."""
+    if not 0 < alpha < 1:
+        raise ValueError(f"alpha = {alpha} must lie in (0, 1)")
+    if not np.isfinite(answers.score).all():
+        row = int(np.argmin(np.isfinite(answers.score)))
+        raise ValueError(
+            f"the score of forecaster {answers.forecasters[answers.forecaster[row]]!r} on question "
+            f"{answers.questions[answers.question[row]]!r} is infinite: least squares needs finite scores"
+        )
+    fit = two_way_fit(answers)
+    count = len(answers.forecasters)
+    rows = [answers.rows(i) for i in range(count)]
+    raw = np.array([answers.mean(r) for r in rows])
+    n = np.array([len(r) for r in rows])
+    clusters = np.array([len(np.unique(answers.cluster[answers.question[r]])) for r in rows])
+    # a mean of questions that are all answered has no rounding of a fit in it
+    adjusted = np.where(n == len(answers.questions), raw, fit.placed)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        correction = np.sqrt(np.where(clusters > 1, clusters / (clusters - 1), np.nan))
+    covariance = fit.covariance * np.outer(correction, correction)
+    order = sorted(range(count), key=lambda i: (adjusted[i], i))
+    se = np.sqrt(np.clip(np.diag(covariance), 0.0, None))
+    return DifficultyAdjusted(
+        forecasters=tuple(answers.forecasters[i] for i in order),
+        raw=raw[order],
+        adjusted=adjusted[order],
+        n=n[order],
+        n_clusters=clusters[order],
+        se=se[order],
+        df=np.where(clusters > 1, clusters - 1.0, math.nan)[order],
+        covariance=covariance[np.ix_(order, order)],
+        n_questions=len(answers.questions),
+        n_dropped=answers.n_dropped,
+        alpha=alpha,
+        seed=answers.seed(seed),
+        clustered=answers.clustered,
+        _panel=answers,
+        _difficulty=fit.difficulty,
+    )
+
+
+def brier_index(x: ArrayLike) -> Floats:
+    """100 (1 - √x) of Brier scores: 100 is perfect, 50 an always-0.5, NaN where x < 0."""
+    scores = np.asarray(x, dtype=np.float64)
+    return np.asarray(100 * (1 - np.sqrt(np.where(scores < 0, np.nan, scores))))
