@@ -118,11 +118,10 @@ def class_outcomes(values: pd.Series, column: str, classes: Sequence[str]) -> tu
     """Outcomes as class numbers from 0, NaN where missing: names of classes, or their numbers."""
     said = texts(values)
     index = {name: float(i) for i, name in enumerate(classes)}
-    if not all(text is None or text in index for text in said):
-        numbered = {str(i): float(i) for i in range(len(classes))}
-        # one way of saying it a column: a table that mixes both is more likely wrong than polite
-        if all(text is None or _whole(text) in numbered for text in said):
-            index, said = numbered, [None if text is None else _whole(text) for text in said]
+    # one way of saying it a column: numbers where no cell is the name of a class
+    if not any(text in index for text in said if text is not None):
+        index = {str(i): float(i) for i in range(len(classes))}
+        said = [None if text is None else text.removesuffix(".0") for text in said]
     expected = f"one of {', '.join(map(repr, classes))}, or 0 … {len(classes) - 1}"
     problems = [
         Problem(f"{quoted(text)} is no class", row, column, expected, "correct it, or name the classes")
@@ -130,11 +129,6 @@ def class_outcomes(values: pd.Series, column: str, classes: Sequence[str]) -> tu
         if text is not None and text not in index
     ]
     return np.array([np.nan if t is None else index.get(t, np.nan) for t in said]), problems
-
-
-def _whole(text: str) -> str:
-    """``2.0`` is class 2."""
-    return text.removesuffix(".0")
 
 
 def probabilities(values: Floats, column: str) -> list[Problem]:

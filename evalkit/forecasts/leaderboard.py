@@ -79,7 +79,7 @@ class Leaderboard:
             alpha,
             bool(adjusted),
             conventions,
-            tuple(dict.fromkeys(notes)),
+            tuple(dict.fromkeys([*notes, *_infinite(rows)])),
         )
 
     def to_frame(self) -> pd.DataFrame:
@@ -159,12 +159,18 @@ def _log(forecasts: ForecastSet, name: str, notes: list[str]) -> float | None:
     if forecasts.fractional:
         notes.append("no log score: it is defined here for outcomes 0 and 1")
         return None
-    value = float(forecasts.score_of(name, "log"))
-    if math.isinf(value):
-        notes.append(
-            f"the log score of {visible(name)} is infinite: something happened that had probability 0; nothing is clipped"
-        )
-    return value
+    return float(forecasts.score_of(name, "log"))
+
+
+def _infinite(rows: list[Row]) -> list[str]:
+    names = [visible(row.forecaster) for row in rows if row.log is not None and math.isinf(row.log)]
+    if not names:
+        return []
+    shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+    return [
+        f"an infinite log score ({shown}): something happened that had probability 0, or did not that had 1; nothing "
+        "is clipped"
+    ]
 
 
 def _corp(forecasts: ForecastSet, name: str) -> Any:

@@ -147,7 +147,9 @@ class Comparison:
         import pandas as pd
 
         rows = [{"forecaster": name, **self.relative_skill[name]._asdict()} for name in self.forecasters]
-        frame = pd.DataFrame(rows).rename(columns={"value": "relative_skill", "scaled": "scaled_relative_skill"})
+        frame = pd.DataFrame(rows).rename(
+            columns={"value": "relative_skill", "scaled": "scaled_relative_skill"}
+        )
         return frame.sort_values("relative_skill", kind="stable").reset_index(drop=True)
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -249,7 +251,10 @@ def compared_panel(
     order = sorted(range(len(answers.forecasters)), key=lambda i: by_name(answers.forecasters[i]))
     numbers = [(a, b) for at, a in enumerate(order) for b in order[at + 1 :]]
     pairs = adjusted(
-        (compared_pair(answers, a, b, horizon=horizon, alpha=alpha, seed=seed, bounds=bounds) for a, b in numbers),
+        (
+            compared_pair(answers, a, b, horizon=horizon, alpha=alpha, seed=seed, bounds=bounds)
+            for a, b in numbers
+        ),
         adjust,
     )
     means = [
@@ -317,9 +322,7 @@ def compared_pair(
         return replace(with_dm, reason="a score is infinite")
     d = answers.score[mine] - answers.score[theirs]
     width = None if bounds is None else float(bounds[1]) - float(bounds[0])
-    found = mean_interval(
-        d, lo=None if width is None else -width, hi=width, cluster=clusters, alpha=alpha
-    )
+    found = mean_interval(d, lo=None if width is None else -width, hi=width, cluster=clusters, alpha=alpha)
     test = sign_flip_test(d, cluster=clusters, seed=seed)
     return replace(
         with_dm,

@@ -47,9 +47,7 @@ def interval_plot(
     solid = np.ones(count, dtype=bool) if filled is None else np.asarray(filled, dtype=bool)
     for kind, face in ((solid, COLOURS["blue"]), (~solid, COLOURS["paper"])):
         label = "adjusted" if raw is not None and kind is solid else None
-        ax.plot(
-            value[kind], y[kind], "o", ms=5.5, mfc=face, mec=COLOURS["blue"], mew=1.4, ls="", label=label
-        )
+        ax.plot(value[kind], y[kind], "o", ms=5.5, mfc=face, mec=COLOURS["blue"], mew=1.4, ls="", label=label)
     if raw is not None:
         ax.plot(raw, y, "x", ms=5.5, mew=1.4, color=COLOURS["vermilion"], ls="", label="raw", zorder=1)
         ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, borderaxespad=0.1)
@@ -85,7 +83,9 @@ def pair_matrix(
                 (i, j)
                 for i in range(count)
                 for j in range(count)
-                if math.copysign(1, values[i, j]) == sign and math.isfinite(values[i, j]) and clear[i][j] == shown
+                if math.copysign(1, values[i, j]) == sign
+                and math.isfinite(values[i, j])
+                and clear[i][j] == shown
             ]
             sizes = [(cell * (0.3 + 0.55 * math.sqrt(abs(values[i, j]) / largest))) ** 2 for i, j in cells]
             ax.scatter(

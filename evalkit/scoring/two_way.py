@@ -147,9 +147,7 @@ class _Influence:
         """ψ (clusters, G), some clusters at a time; clusters are runs of adjacent questions."""
         panel, w = self.panel, self.w
         n_f, total = len(panel.forecasters), float(w.sum())
-        h = np.bincount(
-            panel.forecaster, (w / self.answers)[panel.question] / total, minlength=n_f
-        )
+        h = np.bincount(panel.forecaster, (w / self.answers)[panel.question] / total, minlength=n_f)
         level = np.bincount(panel.cluster, w * self.difficulty / total, minlength=panel.n_clusters)
         cluster = panel.cluster[panel.question]
         weighted = w[panel.question] * self.residual
