@@ -5,12 +5,15 @@ missing="raise")``.  ``reduce="mean"`` returns a frozen `Score` (``float(score)`
 ``reduce=None`` the array of item scores.  Scores are negatively oriented: small is good.
 """
 
+from evalkit.scoring.advantage import Advantage, score_advantage
 from evalkit.scoring.brier import brier_score
 from evalkit.scoring.comparison import Comparison, Pair, compare
 from evalkit.scoring.diebold_mariano import DieboldMariano, diebold_mariano
 from evalkit.scoring.difficulty import DifficultyAdjusted, brier_index, difficulty_adjusted
 from evalkit.scoring.ensemble import crps_ensemble
+from evalkit.scoring.leaderboard import Leaderboard, leaderboard
 from evalkit.scoring.logarithmic import log_score
+from evalkit.scoring.peer import PeerScores, peer_scores
 from evalkit.scoring.quantile import interval_score, quantile_score
 from evalkit.scoring.ranked import ranked_probability_score
 from evalkit.scoring.score import Score
@@ -18,10 +21,13 @@ from evalkit.scoring.skill import Skill, skill_score
 from evalkit.scoring.spherical import spherical_score
 
 __all__ = [
+    "Advantage",
     "Comparison",
     "DieboldMariano",
     "DifficultyAdjusted",
+    "Leaderboard",
     "Pair",
+    "PeerScores",
     "Score",
     "Skill",
     "brier_index",
@@ -31,9 +37,12 @@ __all__ = [
     "diebold_mariano",
     "difficulty_adjusted",
     "interval_score",
+    "leaderboard",
     "log_score",
+    "peer_scores",
     "quantile_score",
     "ranked_probability_score",
+    "score_advantage",
     "skill_score",
     "spherical_score",
 ]

@@ -14,7 +14,7 @@ Rules
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -25,6 +25,7 @@ from evalkit.scoring.diebold_mariano import diebold_mariano
 from evalkit.scoring.inputs import Missing
 from evalkit.scoring.panel import Codes, Panel, by_name, named_list, panel
 from evalkit.scoring.relative_skill import MeanScores, RelativeSkill, relative_skill
+from evalkit.scoring.sums import Floats
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -195,7 +196,7 @@ class Comparison:
 
         shown = ["first", "second", "n", "n_clusters", "difference", "low", "high", "p", "p_adjusted",
                  "dm", "dm_p", "reason"]  # fmt: skip
-        table = self.to_frame()[shown].to_html(index=False, float_format="%.4g", border=0, na_rep="")
+        table = self.to_frame()[shown].to_html(index=False, float_format="{:.4g}".format, border=0, na_rep="")
         return f"<p>{escape(self.summary())}</p>{table}"
 
 
@@ -246,7 +247,7 @@ def compared_panel(
     if len(answers.forecasters) < 2:
         raise ValueError(f"only forecaster {answers.forecasters[0]!r} has scores: a comparison needs two")
     if bounds is not None:
-        _within(answers, bounds)
+        answers.check_bounds(bounds)
     base = None if reference is None else answers.index(reference, "reference")
     order = sorted(range(len(answers.forecasters)), key=lambda i: by_name(answers.forecasters[i]))
     numbers = [(a, b) for at, a in enumerate(order) for b in order[at + 1 :]]
@@ -340,25 +341,17 @@ def adjusted(pairs: Iterable[Pair], adjust: Adjust) -> tuple[Pair, ...]:
     from evalkit.uncertainty import benjamini_hochberg, holm
 
     found = tuple(pairs)
-    method = {"holm": holm, "bh": benjamini_hochberg, None: np.asarray}[adjust]
+    methods: dict[Adjust, Callable[[Floats], Floats]] = {
+        "holm": holm,
+        "bh": benjamini_hochberg,
+        None: np.asarray,
+    }
+    method = methods[adjust]
     p = method(np.array([pair.p for pair in found]))
     dm_p = method(np.array([pair.dm_p for pair in found]))
     return tuple(
         replace(pair, p_adjusted=float(p[at]), dm_p_adjusted=float(dm_p[at])) for at, pair in enumerate(found)
     )
-
-
-def _within(answers: Panel, bounds: tuple[float, float]) -> None:
-    low, high = bounds
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise ValueError(f"bounds={bounds!r}: expected a finite range (low, high) of an item score")
-    outside = (answers.score < low) | (answers.score > high)
-    if outside.any():
-        row = int(np.argmax(outside))
-        raise ValueError(
-            f"the score {answers.score[row]:g} of forecaster {answers.forecasters[answers.forecaster[row]]!r} on "
-            f"question {answers.questions[answers.question[row]]!r} lies outside of bounds={bounds!r}"
-        )
 
 
 def _time_order(answers: Panel, rows: Codes, horizon: int) -> Codes:

@@ -90,7 +90,7 @@ class DifficultyAdjusted:
         """Two-sided interval of her adjusted score, Student's t on clusters of questions."""
         from evalkit.uncertainty import Interval
 
-        low, high = self._bounds(self.alpha if alpha is None else alpha)
+        low, high = self.bounds(alpha)
         at = self._at(forecaster)
         return Interval(float(low[at]), float(high[at]))
 
@@ -99,12 +99,14 @@ class DifficultyAdjusted:
             raise ValueError(f"forecaster {forecaster!r} is not in this result")
         return self.forecasters.index(forecaster)
 
-    def _bounds(self, alpha: float) -> tuple[Floats, Floats]:
+    def bounds(self, alpha: float | None = None) -> tuple[Floats, Floats]:
+        """Ends of the intervals of all adjusted scores, each of shape (G,)."""
         from scipy.special import stdtrit
 
-        if not 0 < alpha < 1:
-            raise ValueError(f"alpha = {alpha} must lie in (0, 1)")
-        reach = stdtrit(self.df, 1 - alpha / 2) * self.se
+        level = self.alpha if alpha is None else alpha
+        if not 0 < level < 1:
+            raise ValueError(f"alpha = {level} must lie in (0, 1)")
+        reach = stdtrit(self.df, 1 - level / 2) * self.se
         return self.adjusted - reach, self.adjusted + reach
 
     @cached_property
@@ -113,7 +115,7 @@ class DifficultyAdjusted:
         return rank_sets(self.adjusted, self.covariance, self.df, self.alpha, self.seed)
 
     def summary(self) -> str:
-        low, high = self._bounds(self.alpha)
+        low, high = self.bounds()
         name, score = self.forecasters[0], self.adjusted[0]
         unit = "clusters of questions" if self.clustered else "questions"
         few = int(self._panel.n_clusters)
@@ -132,7 +134,7 @@ class DifficultyAdjusted:
     def to_frame(self) -> pd.DataFrame:
         import pandas as pd
 
-        low, high = self._bounds(self.alpha)
+        low, high = self.bounds()
         ranks = self.ranks
         columns: dict[str, Any] = {
             "forecaster": list(self.forecasters),
@@ -154,7 +156,7 @@ class DifficultyAdjusted:
         """Adjusted score of each forecaster with its interval, best on top; raw scores as open marks."""
         from evalkit.scoring.score_plot import interval_plot
 
-        low, high = self._bounds(self.alpha)
+        low, high = self.bounds()
         labels = [f"{name}" for name in self.forecasters]
         return interval_plot(
             labels,
@@ -169,7 +171,7 @@ class DifficultyAdjusted:
     def _repr_html_(self) -> str:
         from html import escape
 
-        table = self.to_frame().to_html(index=False, float_format="%.4f", border=0)
+        table = self.to_frame().to_html(index=False, float_format="{:.4f}".format, border=0)
         return f"<p>{escape(self.summary())}</p>{table}"
 
 
@@ -203,12 +205,7 @@ def adjusted_panel(answers: Panel, *, alpha: float = 0.05, seed: int = 0) -> Dif
     """`difficulty_adjusted` of a panel."""
     if not 0 < alpha < 1:
         raise ValueError(f"alpha = {alpha} must lie in (0, 1)")
-    if not np.isfinite(answers.score).all():
-        row = int(np.argmin(np.isfinite(answers.score)))
-        raise ValueError(
-            f"the score of forecaster {answers.forecasters[answers.forecaster[row]]!r} on question "
-            f"{answers.questions[answers.question[row]]!r} is infinite: least squares needs finite scores"
-        )
+    answers.check_finite("least squares needs")
     fit = two_way_fit(answers)
     count = len(answers.forecasters)
     rows = [answers.rows(i) for i in range(count)]

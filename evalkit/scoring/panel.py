@@ -95,6 +95,28 @@ class Panel:
             raise ValueError(f"{role} {name!r} is not among the forecasters {known}")
         return self.forecasters.index(name)
 
+    def check_finite(self, who_needs: str) -> None:
+        """`ValueError` where a score is infinite."""
+        wrong = ~np.isfinite(self.score)
+        if wrong.any():
+            raise ValueError(f"{self._named(wrong)} is infinite: {who_needs} finite scores")
+
+    def check_bounds(self, bounds: tuple[float, float]) -> None:
+        """`ValueError` where a score lies outside of the range (low, high) that was declared."""
+        low, high = bounds
+        if not (np.isfinite(low) and np.isfinite(high) and low < high):
+            raise ValueError(f"bounds={bounds!r}: expected a finite range (low, high) of an item score")
+        wrong = (self.score < low) | (self.score > high)
+        if wrong.any():
+            raise ValueError(f"{self._named(wrong)} lies outside of bounds={bounds!r}")
+
+    def _named(self, wrong: NDArray[np.bool_]) -> str:
+        row = int(np.argmax(wrong))
+        return (
+            f"the score {self.score[row]:g} of forecaster {self.forecasters[self.forecaster[row]]!r} on question "
+            f"{self.questions[self.question[row]]!r}"
+        )
+
     def seed(self, seed: int) -> int:
         """A seed that follows from the scores, who gave them, the clusters and the user's ``seed``."""
         content = hashlib.sha256(f"{seed} {self.n_clusters}".encode())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,7 +15,7 @@ from evalkit.scoring.sums import Floats, order_free_sum
 if TYPE_CHECKING:
     import pandas as pd
 
-    from evalkit.uncertainty import Interval
+    from evalkit.uncertainty import MeanInterval
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,25 +54,44 @@ class Score:
             )
         return scores
 
-    def interval(self, alpha: float = 0.05) -> Interval:
-        """Two-sided interval for the expected score at level 1 - alpha."""
-        from evalkit.uncertainty import gaffke_interval
+    def interval(self, alpha: float = 0.05) -> MeanInterval:
+        """Interval of the expected score at level 1 - alpha, by the routes of `evalkit.uncertainty`.
 
-        if self.weights is not None or self.cluster is not None:
-            raise ValueError("no interval for weighted or clustered items yet: pass independent items")
-        return gaffke_interval(self.items, self.low, self.high, alpha=alpha)
+        ``.low`` and ``.high``, with the method, the reason for it and its caveats; NaN with the reason where
+        there is none, as for an infinite score or a single cluster.
+        """
+        from evalkit.uncertainty import mean_interval
+
+        return mean_interval(
+            self.items, lo=self.low, hi=self.high, weights=self.weights, cluster=self.cluster, alpha=alpha
+        )
 
     def summary(self) -> str:
+        found = self.interval()
+        count = found.n_clusters
+        clusters = "" if count is None else f", {count} cluster" + "s" * (count != 1)
         dropped = f", {self.n_dropped} dropped" if self.n_dropped else ""
-        return f"{self.name} {self.value:.4f} (n = {self.n}{dropped}; {self.convention})"
+        interval = (
+            f"no interval: {found.reason}"
+            if math.isnan(found.low)
+            else f"95 % interval {found.low:.4f} to {found.high:.4f}, {found.method}"
+        )
+        return (
+            f"{self.name} {self.value:.4f} ({interval}; n = {self.n}{clusters}{dropped}; {self.convention})"
+        )
 
     def to_frame(self) -> pd.DataFrame:
         import pandas as pd
 
+        found = self.interval()
         row: dict[str, Any] = {
             "score": self.name,
             "value": self.value,
+            "low": found.low,
+            "high": found.high,
+            "interval": found.method,
             "n": self.n,
+            "n_clusters": found.n_clusters,
             "n_dropped": self.n_dropped,
             "convention": self.convention,
         }

@@ -33,6 +33,10 @@ from evalkit.scoring.sums import Floats
 _BLOCK = 2048
 
 
+class NotConnected(ValueError):
+    """Forecasters fall into groups that share no question."""
+
+
 @dataclass(frozen=True, eq=False)
 class TwoWayFit:
     """``placed`` (G,): a_i + mean of q.  ``covariance`` (G, G) of it, without small-sample correction.
@@ -46,7 +50,7 @@ class TwoWayFit:
 
 
 def two_way_fit(panel: Panel) -> TwoWayFit:
-    """Fit of a panel; `ValueError` names the groups of forecasters that share no question, if there are any."""
+    """Fit of a panel; `NotConnected` names the groups of forecasters that share no question, if there are any."""
     n_f, n_q = len(panel.forecasters), len(panel.questions)
     w = np.ones(n_q) if panel.weights is None else panel.weights
     answers = np.bincount(panel.question, minlength=n_q).astype(np.float64)
@@ -125,7 +129,7 @@ def _connected(system: Floats, panel: Panel) -> None:
         groups.sort(key=lambda names: (-len(names), by_name(names[0])))
         said = "; ".join(f"{{{named_list(names)}}}" for names in groups[:6])
         more = f" and {parts - 6} more" if parts > 6 else ""
-        raise ValueError(
+        raise NotConnected(
             f"the forecasters fall into {parts} groups that share no question: {said}{more}.  Hard questions "
             "cannot be told from poor forecasts between them: adjust each group on its own, or add a forecaster "
             "who answered questions of several groups (a constant 0.5 that answers everything will do)"

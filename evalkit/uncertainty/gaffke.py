@@ -2,27 +2,46 @@
 
 Sort the n observations, put the upper end of the range behind them and weight all n + 1 with the
 spacings of n uniform points: the (1 - alpha) quantile of that random mean is an upper confidence bound.
-The lower bound follows by reflection.  It assumes only independent, identically distributed observations and the range, and it never
-has zero width for n < infinity.  Coverage is guaranteed for two-point distributions and, so far, in
-every case that was examined; no proof for all distributions is known.
+The lower bound follows by reflection.  It assumes only independent, identically distributed observations and
+the range, and it never has zero width for n < infinity.  On two-point data it is the interval of Clopper and
+Pearson.  Coverage is guaranteed for two-point distributions and, so far, in every case that was examined; no
+proof for all distributions is known.
 
-The distribution of a spacings-weighted mean is a B-spline with the values as knots (Curry & Schoenberg
-1966).  Up to `EXACT` observations its distribution function is used; beyond that the quantile comes from
-`DRAWS` draws, seeded by the data.
+The quantile is computed, not drawn.  Let y_i be the distances of the n + 1 values from the end of the range,
+and E_i independent exponentials: their normalised values are the spacings, so the mean of the y_i lies below
+d with probability P(sum E_i (d - y_i) > 0), and
+
+    P = (1 / 2 pi i) * integral of  1 / (s * prod_i (1 - a_i s))  ds,    a_i = d - y_i,
+
+up a vertical line with 0 < Re s < 1 / max a_i.  (It is the B-spline of Curry & Schoenberg 1966, without its
+divided differences, which fail on ties.)  The line goes through the saddle point, where the integrand is
+smallest, and s = c + i w sinh(u) makes the trapezoidal rule converge geometrically: 20 to 200 nodes for about
+13 digits, at any n and with any ties.  The same nodes give the density, so Newton's method finds the quantile.
 """
 
 from __future__ import annotations
 
-import hashlib
+import math
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-#: largest n for the exact distribution: scipy's BSpline.integrate is limited to degree 5 (n - 1)
-EXACT = 6
-#: draws of the spacings beyond that
-DRAWS = 50_000
+#: step of the trapezoidal rule and number of nodes to begin with
+FIRST_STEP, FIRST_NODES = 0.4, 16
+#: the step is halved until the integral changes by less than this share
+CHANGE = 1e-7
+#: the integration ends where a term is below this share of the sum, or at this u
+NEGLIGIBLE, LAST = 1e-17, 150.0
+#: scale of the contour at most, in widths of the integrand at the saddle point
+WIDTHS = 1.5
+#: sine of the contour's tilt at most
+MOST_TILTED = 0.6
+#: a tilted contour is given up for a vertical one, where it can never grow, if the integrand grows to this
+GROWTH = 30.0
+#: values times nodes that are held in memory at once
+BLOCK = 1 << 18
 
 
 class Interval(NamedTuple):
@@ -30,6 +49,22 @@ class Interval(NamedTuple):
 
     low: float
     high: float
+
+
+class Contour(NamedTuple):
+    """A hyperbola through 0: scale * (sine (1 - cosh u) + i cosine sinh u), to the left for sine > 0."""
+
+    scale: float
+    sine: float
+
+    def __call__(self, u: NDArray[np.floating]) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
+        """Points of the contour, and their derivatives in iu."""
+        cosine = math.sqrt(1 - self.sine**2)
+        cosh, sinh = np.cosh(u), np.sinh(u)
+        return (
+            self.scale * (self.sine * (1 - cosh) + 1j * cosine * sinh),
+            self.scale * (cosine * cosh + 1j * self.sine * sinh),
+        )
 
 
 def gaffke_interval(x: ArrayLike, lo: float, hi: float, alpha: float = 0.05) -> Interval:
@@ -47,45 +82,152 @@ def gaffke_interval(x: ArrayLike, lo: float, hi: float, alpha: float = 0.05) -> 
     if not np.isfinite(values).all() or values[0] < lo or values[-1] > hi:
         raise ValueError(f"an observation lies outside [{lo}, {hi}] or is NaN")
     unit = (values - lo) / (hi - lo)
-    upper = _upper(unit, alpha / 2)
-    lower = 1 - _upper(np.sort(1 - unit), alpha / 2)
-    return Interval(lo + lower * (hi - lo), lo + upper * (hi - lo))
+    high = hi - (hi - lo) * _margin(1 - unit[::-1], alpha / 2)
+    low = lo + (hi - lo) * _margin(unit, alpha / 2)
+    return Interval(low, high)
 
 
-def _upper(unit: NDArray[np.float64], tail: float) -> float:
-    """Upper bound for the mean of sorted values in [0, 1], with probability 1 - tail."""
-    knots = np.append(unit, 1.0)
-    if knots[0] == 1.0:
-        return 1.0
-    if len(unit) > EXACT:
-        return _drawn(knots, tail)
-    return _exact(knots, tail)
+def _margin(distances: NDArray[np.float64], tail: float) -> float:
+    """How far the bound stays away from the end of the range, given the sorted distances from it in [0, 1].
+
+    It is the ``tail`` quantile of the spacings-weighted mean of 0 and the distances.
+    """
+    y, repeats = np.unique(np.append(0.0, distances), return_counts=True)
+    counts = repeats.astype(np.float64)
+    n = len(distances)
+    farthest = float(y[-1])
+    if farthest == 0:
+        return 0.0
+    y /= farthest
+    # P(mean < d)^(1/n) is concave in d (Brunn-Minkowski), 0 at 0 and 1 at 1: the quantile is at most tail^(1/n)
+    below, above = 0.0, math.pow(tail, 1 / n)
+    if len(y) == 2 and counts[0] == 1:
+        return above * farthest
+    d = min(_first_guess(y, counts, tail), above)
+    saddle = 0.5
+    for _ in range(100):
+        log_probability, elasticity, saddle = _distribution(y, counts, d, saddle)
+        missing = math.log(tail) - log_probability
+        if missing >= 0:
+            below = d
+        if missing <= 0:
+            above = d
+        # in logarithms: exact where the probability is a power of d, as it is near the end of the range
+        step = missing / elasticity if elasticity > 0 else math.inf
+        proposed = d * math.exp(max(min(step, 30.0), -30.0))
+        if not below <= proposed <= above:
+            proposed = math.sqrt(max(below, above * 1e-6) * above)
+            step = math.inf
+        d = proposed
+        if abs(step) < 1e-8:  # the next step would be of the order of its square
+            break
+    return d * farthest
 
 
-def _exact(knots: NDArray[np.float64], tail: float) -> float:
-    from scipy.interpolate import BSpline
-    from scipy.optimize import brentq
-
-    knots = np.round(knots, 12)  # knots closer than that overflow scipy's divided differences
-    if knots[0] == knots[-1]:
-        return float(knots[0])
-    density = BSpline.basis_element(knots, extrapolate=False)
-    # the integral of a B-spline of this degree; scipy's own is NaN where the last knot is repeated
-    total = (knots[-1] - knots[0]) / (len(knots) - 1)
-
-    def missing(t: float) -> float:
-        if t <= knots[0] or t >= knots[-1]:
-            return float(t >= knots[-1]) - (1 - tail)
-        return float(density.integrate(knots[0], t) / total) - (1 - tail)
-
-    return float(brentq(missing, knots[0], knots[-1], xtol=1e-12))
+def _first_guess(y: NDArray[np.float64], counts: NDArray[np.float64], tail: float) -> float:
+    """Quantile of the lognormal distribution with the mean and the variance of the weighted mean."""
+    n = int(counts.sum())
+    mean = float(counts @ y) / n
+    variance = max(float(counts @ (y - mean) ** 2) / n, 0.0) / (n + 1)
+    spread = math.sqrt(math.log1p(variance / mean**2))
+    return mean * math.exp(NormalDist().inv_cdf(tail) * spread - spread**2 / 2)
 
 
-def _drawn(knots: NDArray[np.float64], tail: float) -> float:
-    seed = int.from_bytes(hashlib.sha256(knots.tobytes()).digest()[:8], "big")
-    generator = np.random.default_rng(seed)
-    means = np.empty(DRAWS)
-    for start in range(0, DRAWS, 500):  # in blocks: memory stays flat in the number of draws
-        weights = generator.standard_exponential((min(500, DRAWS - start), len(knots)))
-        means[start : start + 500] = (weights @ knots) / weights.sum(axis=1)
-    return float(np.quantile(means, 1 - tail, method="higher"))
+def _distribution(
+    y: NDArray[np.float64], counts: NDArray[np.float64], d: float, start: float
+) -> tuple[float, float, float]:
+    """log P(mean < d), its derivative in log d, and the saddle point as a share of its largest value."""
+    a = d - y
+    share = _saddle_point(a, counts, start)
+    c = share / d  # the largest of a is d, since the smallest y is 0
+    at_saddle = 1 - a * c
+    b = a / at_saddle
+    probability, density = _integrals(b, counts, c, _contour(b, counts, c, 1 / d - c))
+    n = int(counts.sum()) - 1
+    log_probability = math.log(probability / c) - float(counts @ np.log(at_saddle))
+    return log_probability, n * c * d * density / probability, share
+
+
+def _integrals(
+    b: NDArray[np.float64], counts: NDArray[np.float64], c: float, contour: Contour
+) -> tuple[float, float]:
+    """The integral for the probability and that for the density, over the integrand at the saddle point."""
+
+    def terms(u: NDArray[np.floating]) -> NDArray[np.complex128]:
+        away, speed = contour(u)
+        with np.errstate(all="ignore"):  # where a tilted contour will be given up
+            density = np.exp(_log_product(away, b, counts)) * speed
+        return np.stack([density / (1 + away / c), density])
+
+    block = max(1, min(FIRST_NODES, BLOCK // len(b)))
+    end, step = 0, FIRST_STEP
+    total = np.zeros(2)
+    while True:
+        found = terms(step * np.arange(end, end + block))
+        if contour.sine and not np.abs(found[0]).max() < GROWTH * contour.scale:
+            return _integrals(b, counts, c, contour._replace(sine=0.0))
+        if end == 0:  # the trapezoidal rule over the whole line, by symmetry from 0 on
+            found[:, 0] /= 2
+        total += found.real.sum(axis=1)
+        end += block
+        if abs(found[0, -1]) <= NEGLIGIBLE * total[0] or step * end > LAST:
+            break
+    while True:  # halve the step until nothing changes: the error is about the square of the change
+        between = np.zeros(2)
+        for first in range(0, end, block):
+            between += terms(step * (np.arange(first, min(first + block, end)) + 0.5)).real.sum(axis=1)
+        change = between[0] - total[0]
+        total += between
+        step, end = step / 2, 2 * end
+        if abs(change) <= CHANGE * total[0] or step < FIRST_STEP / 256:
+            return float(total[0] * step / math.pi), float(total[1] * step / math.pi)
+
+
+def _log_product(
+    away: NDArray[np.complex128], b: NDArray[np.float64], counts: NDArray[np.float64]
+) -> NDArray[np.complex128]:
+    """log of prod 1 / (1 - b away): the factors of the integrand over those at the saddle point."""
+    x, y = away.real, away.imag
+    squares = np.outer(x**2 + y**2, b * b) - np.outer(2 * x, b)
+    angle = np.arctan2(np.outer(y, b), 1 - np.outer(x, b))
+    return -0.5 * (np.log1p(squares) @ counts) + 1j * (angle @ counts)
+
+
+def _contour(b: NDArray[np.float64], counts: NDArray[np.float64], left: float, right: float) -> Contour:
+    """A hyperbola that follows steepest descent at the saddle point.
+
+    ``left`` and ``right`` are the distances from there to the singularities; these are real, and the hyperbola
+    keeps its foci before them.
+    """
+    second = float(counts @ b**2) + 1 / left**2
+    third = 2 * (float(counts @ b**3) - 1 / left**3)
+    scale = min(left, right, WIDTHS / math.sqrt(second))
+    bend = -scale * third / (3 * second)  # to be sine / cosine^2
+    sine = 2 * bend / (1 + math.sqrt(1 + 4 * bend**2))
+    sine = max(-MOST_TILTED, min(MOST_TILTED, sine))
+    return Contour(min(scale, left / (1 - sine), right / (1 + sine)), sine)
+
+
+def _saddle_point(a: NDArray[np.float64], counts: NDArray[np.float64], start: float) -> float:
+    """Where 1 / (s prod (1 - a s)) is smallest on (0, 1 / max a), as a share of 1 / max a.
+
+    Its logarithm is convex and infinite at both ends.  The contour may miss the point a little, so two digits
+    are enough.
+    """
+    scaled = a / float(a.max())
+    below, above = 0.0, 1.0
+    share = start
+    for _ in range(60):
+        ratio = scaled / (1 - scaled * share)
+        slope = float(counts @ ratio) - 1 / share
+        curvature = float(counts @ ratio**2) + 1 / share**2
+        if slope > 0:
+            above = share
+        else:
+            below = share
+        step = -slope / curvature
+        if abs(step) * math.sqrt(curvature) < 0.03:
+            break
+        proposed = share + step
+        share = proposed if below < proposed < above else (below + above) / 2
+    return share

@@ -109,13 +109,34 @@ def test_a_fractional_outcome_only_where_it_is_allowed() -> None:
         brier_score([1.5], [0.5], allow_fractional=True)
 
 
-def test_a_cluster_label_forbids_the_interval_of_independent_items() -> None:
-    with pytest.raises(ValueError, match="clustered"):
-        brier_score([1, 0], [0.8, 0.3], cluster=["a", "a"]).interval()
-    with pytest.raises(ValueError, match="finite"):
-        log_score([1, 0], [0.8, 0.3]).interval()
-    low, high = brier_score([1, 0], [0.8, 0.3]).interval()
-    assert 0 <= low < high <= 1
+def test_the_interval_knows_clusters_ranges_and_what_it_cannot_say() -> None:
+    """Routes of `mean_interval`: Gaffke, CR2 by cluster, and NaN with a reason."""
+    independent = brier_score([1, 0], [0.8, 0.3]).interval()
+    assert independent.method == "gaffke"
+    assert 0 <= independent.low < independent.high <= 1
+    single = brier_score([1, 0], [0.8, 0.3], cluster=["a", "a"])
+    assert math.isnan(single.interval().low)
+    assert "one cluster" in single.summary()
+    generator = np.random.default_rng(0)
+    y = np.repeat(generator.integers(0, 2, 20), 10)
+    p = np.full(200, 0.3)
+    clustered = brier_score(y, p, cluster=np.repeat(np.arange(20), 10)).interval()
+    assert (clustered.method, clustered.n_clusters) == ("cr2-t", 20)
+    plain = brier_score(y, p).interval()
+    assert clustered.high - clustered.low > 2 * (plain.high - plain.low), "20 clusters are not 200 items"
+    infinite = log_score([1, 0], [0.0, 0.3])
+    assert math.isnan(infinite.interval().low)
+    assert "infinite" in infinite.summary()
+    low, high = log_score([1, 0, 1], [0.8, 0.3, 0.6]).interval()
+    assert 0 <= low < high
+
+
+def test_weighted_items_get_the_interval_of_a_ratio() -> None:
+    generator = np.random.default_rng(1)
+    p, w = generator.random(300), generator.random(300)
+    found = brier_score((generator.random(300) < p).astype(float), p, weights=w).interval()
+    assert found.method == "linearised-t"
+    assert found.low < found.mean < found.high
 
 
 forecasts = st.lists(st.tuples(st.integers(0, 1), st.floats(0, 1)), min_size=1, max_size=40)

@@ -1,0 +1,204 @@
+"""Expected calibration error in bins: how far frequencies are from the forecasts, on average.
+
+With the share w, the frequency ȳ and the mean forecast p̄ of each bin: L1 (ECE) Σ w |ȳ - p̄|, L2 the root of
+Σ w (ȳ - p̄)², max the largest |ȳ - p̄| (Naeini, Cooper & Hauskrecht 2015).  The target is the same quantity
+of the population, in these very bins: bins hide what cancels within them.
+
+A sample has calibration error even where the forecaster has none.  Debiased:
+- L2: the *square* of the L2 error less the variance of the frequencies (Kumar, Liang & Ma 2019).  It is
+  signed and not truncated: below zero means that nothing was found.
+- L1: less what the normal distribution of the frequencies adds to Σ w |ȳ - p̄| (the same authors resample
+  it; the expectation of a folded normal is known, so nothing needs to be drawn).
+
+Several classes, p of shape (n, K): ``kind="top-label"`` asks whether the likeliest class (the first, if
+several are) happens as often as it was given probability; ``kind="classwise"`` averages over the classes
+(Kull et al. 2019).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from evalkit.calibration.bins import Binning, Bins, bin_edges, binned, cells, frequency_variance
+from evalkit.scoring.inputs import Items, Missing, binary_items, categorical_items
+from evalkit.scoring.sums import Floats
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Norm = Literal["l1", "l2", "max"]
+Kind = Literal["binary", "top-label", "classwise"]
+
+
+@dataclass(frozen=True, eq=False)
+class CalibrationError:
+    """Calibration error of n items; ``float()`` of it is ``value``.
+
+    ``value``: in units of probability; for the debiased L2 norm the signed square of that.  ``n_bins``: bins
+    that hold an item, over all classes.
+    """
+
+    value: float
+    norm: Norm
+    kind: Kind
+    debiased: bool
+    n: int
+    n_dropped: int
+    n_bins: int
+    convention: str
+    caveats: tuple[str, ...]
+    _tables: tuple[Bins, ...] = field(repr=False, kw_only=True)
+
+    def __float__(self) -> float:
+        return self.value
+
+    def summary(self) -> str:
+        dropped = f", {self.n_dropped} dropped" if self.n_dropped else ""
+        name = "squared calibration error" if self.norm == "l2" and self.debiased else "calibration error"
+        line = f"{name} {self.value:.4f} (n = {self.n}{dropped}; {self.convention})"
+        return "\n".join([line, *(f"Caveat: {caveat}" for caveat in self.caveats)])
+
+    def to_frame(self) -> pd.DataFrame:
+        """The bins: edges, items, share, mean forecast, frequency and its difference from the forecast."""
+        import pandas as pd
+
+        frames = []
+        for k, table in enumerate(self._tables):
+            columns: dict[str, Any] = {
+                "low": table.low,
+                "high": table.high,
+                "n": table.n,
+                "share": table.share,
+                "forecast": table.forecast,
+                "frequency": table.frequency,
+                "difference": table.frequency - table.forecast,
+            }
+            frames.append(pd.DataFrame({"class": k} | columns if self.kind == "classwise" else columns))
+        return pd.concat(frames, ignore_index=True)
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return "".join(f"<p>{escape(line)}</p>" for line in self.summary().splitlines())
+
+
+def calibration_error(
+    y: ArrayLike,
+    p: ArrayLike,
+    norm: Norm = "l1",
+    binning: Binning = "width",
+    bins: int | ArrayLike = 10,
+    debiased: bool = False,
+    *,
+    kind: Kind = "binary",
+    weights: ArrayLike | None = None,
+    cluster: ArrayLike | None = None,
+    missing: Missing = "raise",
+    allow_fractional: bool = False,
+    seed: int = 0,
+) -> CalibrationError:
+    """Calibration error of forecasts ``p`` for outcomes ``y``.
+
+    ``y`` (n,) 0 or 1 with ``p`` (n,), or 0-based classes with ``p`` (n, K) and a ``kind`` for several
+    classes.  ``bins``: their number, or a list of edges.  ``cluster``: labels (n,) of dependent items, for
+    the debiasing and the interval.  ``seed``: of the interval and the p-value.  Raises `ValueError` with
+    index and value.
+    """
+    if norm not in ("l1", "l2", "max"):
+        raise ValueError(f"norm={norm!r}: expected 'l1', 'l2' or 'max'")
+    if debiased and norm == "max":
+        raise ValueError("no debiased estimate of the largest error: use norm='l1' or 'l2'")
+    given: dict[str, Any] = {"weights": weights, "cluster": cluster, "missing": missing}
+    if kind == "binary":
+        problems = [binary_items(y, p, allow_fractional=allow_fractional, **given)]
+    elif kind in ("top-label", "classwise"):
+        problems = _problems(categorical_items(y, p, **given), kind)
+    else:
+        raise ValueError(f"kind={kind!r}: expected 'binary', 'top-label' or 'classwise'")
+    tables, values, singles = [], [], 0
+    for items in problems:
+        edges = bin_edges(items.p, bins, binning)
+        table = binned(items.y, items.p, edges, items.weights)
+        difference = np.abs(table.frequency - table.forecast)
+        bias: Floats | None = None
+        if debiased:
+            variance, groups = frequency_variance(table, items, partial(cells, items.p, edges))
+            singles += int((groups == 1).sum())
+            bias = variance if norm == "l2" else _folded(difference, np.sqrt(variance)) - difference
+        tables.append(table)
+        values.append(_norm(table.share, difference, norm, bias))
+    return CalibrationError(
+        value=math.fsum(values) / len(values),
+        norm=norm,
+        kind=kind,
+        debiased=debiased,
+        n=len(problems[0]),
+        n_dropped=problems[0].n_dropped,
+        n_bins=sum(len(table) for table in tables),
+        convention=_convention(norm, binning, bins, debiased, kind, tables, weights is not None),
+        caveats=_caveats(singles, cluster is not None),
+        _tables=tuple(tables),
+    )
+
+
+def _problems(items: Items, kind: Kind) -> list[Items]:
+    """Several classes as binary problems: the likeliest class, or each class."""
+    rest = (items.weights, items.cluster, items.n_dropped)
+    if kind == "top-label":
+        top = items.p.argmax(axis=1)
+        hit = (top == items.y).astype(np.float64)
+        return [Items(hit, np.ascontiguousarray(items.p.max(axis=1)), *rest)]
+    return [
+        Items((items.y == k).astype(np.float64), np.ascontiguousarray(items.p[:, k]), *rest)
+        for k in range(items.p.shape[1])
+    ]
+
+
+def _norm(share: Floats, difference: Floats, norm: Norm, bias: Floats | None) -> float:
+    if norm == "max":
+        return float(difference.max())
+    if norm == "l1":
+        return math.fsum(share * (difference if bias is None else difference - bias))
+    square = np.square(difference)
+    return math.sqrt(math.fsum(share * square)) if bias is None else math.fsum(share * (square - bias))
+
+
+def _folded(mean: Floats, sd: Floats) -> Floats:
+    """Expectation of |X| for X normal."""
+    safe = np.where(sd > 0, sd, 1.0)
+    z = mean / safe
+    inside = np.array([math.erf(x) for x in (z / math.sqrt(2)).tolist()])
+    return np.where(sd > 0, safe * math.sqrt(2 / math.pi) * np.exp(-np.square(z) / 2) + mean * inside, mean)
+
+
+def _convention(
+    norm: Norm,
+    binning: Binning,
+    bins: int | ArrayLike,
+    debiased: bool,
+    kind: Kind,
+    tables: list[Bins],
+    weighted: bool,
+) -> str:
+    name = {"l1": "L1", "l2": "L2", "max": "largest bin"}[norm]
+    parts = [
+        kind,
+        ("debiased " if debiased else "") + name + (" squared, signed" if debiased and norm == "l2" else ""),
+    ]
+    edges = "given edges" if np.ndim(bins) else f"equal {binning}"
+    parts.append(f"{sum(len(table) for table in tables)} bins with items, {edges}")
+    if weighted:
+        parts.append("weighted")
+    return ", ".join(parts) + ", 0 is best"
+
+
+def _caveats(singles: int, clustered: bool) -> tuple[str, ...]:
+    if not singles:
+        return ()
+    return (f"{singles} bins have one {'cluster' if clustered else 'item'}: their bias is not corrected",)
