@@ -148,8 +148,9 @@ def _numbers(frame: pd.DataFrame, column: str) -> cells.Floats:
 
 def _happened(marks: cells.Floats) -> cells.Floats:
     """The class that has the 1; NaN where none has."""
-    known = np.isclose(np.nansum(marks, axis=1), 1.0) & (np.nanmax(marks, axis=1) == 1.0)
-    return np.where(known, np.nanargmax(np.where(np.isnan(marks), -1.0, marks), axis=1), np.nan)
+    one = np.where(np.isnan(marks), 0.0, marks)
+    known = (one.sum(axis=1) == 1.0) & (one.max(axis=1) == 1.0)
+    return np.where(known, one.argmax(axis=1), np.nan)
 
 
 def _set(
