@@ -48,7 +48,7 @@ def build(
     numbered = question is None
     days = _days(table, layout)
     if question is None:
-        question = days or [place(i) for i in range(n)]
+        question = days if days is not None else [*map(place, range(n))]
     cluster = _joined(table, layout.joined.get("cluster", ()), problems)
     time_column = layout.column("time")
     time = None if time_column is None or days is not None else cells.texts(table[time_column])
@@ -74,7 +74,7 @@ def build(
         columns["forecast"] = np.concatenate(values)
     else:
         column = layout.column("forecaster")
-        said = [forecaster] * n if column is None else cells.texts(table[column])
+        said: list[str | None] = [forecaster] * n if column is None else cells.texts(table[column])
         if column is not None:
             problems += _empty(said, column, "forecaster")
         columns["forecaster"] = np.array(said, dtype=object)

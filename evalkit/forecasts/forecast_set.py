@@ -11,7 +11,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
@@ -325,14 +325,16 @@ class ForecastSet:
         items = self.items(forecaster)
         if self.fractional and rule == "brier":
             options = {"allow_fractional": True, **options}
-        function = {
+        rules: dict[str, Callable[..., Any]] = {
             "brier": scoring.brier_score,
             "log": scoring.log_score,
             "rps": scoring.ranked_probability_score,
             "spherical": scoring.spherical_score,
-        }[rule]
+        }
         try:
-            found: Score = function(items.y, items.p, weights=items.weights, cluster=items.cluster, **options)
+            found: Score = rules[rule](
+                items.y, items.p, weights=items.weights, cluster=items.cluster, **options
+            )
         except ValueError as error:
             raise EvalkitError(
                 f"the {rule} score of {forecaster!r} cannot be computed: {error}", where=self.provenance.name
@@ -442,4 +444,9 @@ def _looks_like_forecasts(values: pd.Series, name: str) -> bool:
 def _without(table: pd.DataFrame, na: Sequence[str]) -> pd.DataFrame:
     """The table with the cells that are written as one of ``na`` emptied."""
     words = {text.strip() for text in na}
-    return table.apply(lambda column: column.mask(column.map(lambda cell: str(cell).strip() in words), None))
+    emptied = table.copy()
+    for name in table.columns:
+        said = np.array([str(cell).strip() in words for cell in table[name].tolist()])
+        if said.any():
+            emptied[name] = table[name].astype(object).where(~said, None)
+    return emptied

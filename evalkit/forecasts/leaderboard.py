@@ -24,6 +24,16 @@ if TYPE_CHECKING:
     from evalkit.scoring import Score
 
 
+#: methods of `evalkit.uncertainty.mean_interval` in words
+_METHODS = {
+    "gaffke": "Gaffke's, for independent items in a bounded range",
+    "gaffke on cluster means": "Gaffke's of cluster means, which are all equal",
+    "cr2-t": "Student's t with a cluster-robust standard error (CR2)",
+    "t": "Student's t, for independent items",
+    "linearised-t": "Student's t of the weighted mean",
+}
+
+
 @dataclass(frozen=True)
 class Row:
     """One forecaster.  ``base_rate`` is the share of events (binary); ``n_clusters`` what the interval rests on."""
@@ -127,7 +137,7 @@ def _row(
     if account.n:
         score = forecasts.score_of(name, "brier")
         brier = float(score)
-        low, high = _interval(score, alpha, notes)
+        low, high = _interval(score, name, alpha, notes)
         log = _log(forecasts, name, notes)
         if forecasts.kind == "ordinal":
             rps = float(forecasts.score_of(name, "rps"))
@@ -143,16 +153,13 @@ def _row(
     )  # fmt: skip
 
 
-def _interval(score: Score, alpha: float, notes: list[str]) -> tuple[float | None, float | None]:
-    try:
-        low, high = score.interval(alpha)
-    except ValueError as error:
-        notes.append(f"no interval: {error}")
+def _interval(score: Score, name: str, alpha: float, notes: list[str]) -> tuple[float | None, float | None]:
+    found = score.interval(alpha)
+    if math.isnan(found.low):
+        notes.append(f"no interval for {visible(name)}: {found.reason}")
         return None, None
-    if math.isnan(low) or math.isnan(high):
-        notes.append("no interval for a forecaster whose forecasts are all in one cluster")
-        return None, None
-    return float(low), float(high)
+    notes.extend(found.caveats)
+    return float(found.low), float(found.high)
 
 
 def _log(forecasts: ForecastSet, name: str, notes: list[str]) -> float | None:
@@ -211,7 +218,15 @@ def _conventions(forecasts: ForecastSet) -> list[str]:
             do="check the outcome column",
         )
     name = next(a.forecaster for a in forecasts.accounts if a.n)
-    said = [f"Brier score: {forecasts.score_of(name).convention}"]
+    score = forecasts.score_of(name)
+    said = [f"Brier score: {score.convention}"]
+    methods = dict.fromkeys(
+        found.method
+        for account in forecasts.accounts
+        if account.n and not math.isnan((found := forecasts.score_of(account.forecaster).interval()).low)
+    )
+    if methods:
+        said.append("intervals: " + "; ".join(_METHODS.get(method, method) for method in methods))
     if not forecasts.fractional:
         said.append(f"log score: {forecasts.score_of(name, 'log').convention}")
     if forecasts.kind == "ordinal":

@@ -65,7 +65,7 @@ def _games(table: RawTable) -> ForecastSet:
 def _matches(table: RawTable) -> ForecastSet:
     can_tie = _numbers(table.frame, "probtie") > 0
     left = int((~can_tie).sum())
-    frame = table.frame[can_tie]
+    frame = table.frame.loc[can_tie]
     if frame.empty:
         raise EvalkitError("no match can be tied", where=table.name, expected="matches with a tie")
     happened = np.column_stack([_numbers(frame, f"{side}_outcome") for side in ("prob1", "probtie", "prob2")])
@@ -95,10 +95,12 @@ def _elections(table: RawTable) -> ForecastSet:
 
 
 def _rounds(table: RawTable) -> ForecastSet:
-    names = sorted((m[0] for n in table.frame if (m := _ROUND.fullmatch(n))), key=lambda n: int(n[6:]))
+    names = sorted(
+        (m[0] for n in map(str, table.frame.columns) if (m := _ROUND.fullmatch(n))), key=lambda n: int(n[6:])
+    )
     survival = np.column_stack([_numbers(table.frame, name) for name in names])
     settled = np.isin(survival, (0.0, 1.0)).all(axis=1)
-    frame, survival = table.frame[~settled], survival[~settled]
+    frame, survival = table.frame.loc[~settled], survival[~settled]
     rising = (np.diff(survival, axis=1) > _ROUNDING).any(axis=1)
     if rising.any():
         row = int(np.flatnonzero(~settled)[np.argmax(rising)])

@@ -24,6 +24,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from evalkit.errors import EvalkitError
 from evalkit.forecasts import cells
 from evalkit.forecasts.forecast_set import ForecastSet, Provenance
@@ -125,8 +127,8 @@ def _extract(table: RawTable) -> ForecastSet:
         )
     made = frame.assign(outcome=frame[outcome])
     if "resolved" in have:
-        open_ = [text not in ("True", "true", "1") for text in cells.texts(frame["resolved"])]
-        made["outcome"] = made["outcome"].mask(open_, None)
+        resolved = np.array([text in ("True", "true", "1") for text in cells.texts(frame["resolved"])])
+        made["outcome"] = made["outcome"].astype(object).where(resolved, None)
     source, question = cells.texts(frame["source"]), cells.texts(frame["question"])
     due = cells.texts(frame["due"]) if "due" in have else [None] * len(frame)
     made["cluster"] = [f"{s} {q}" for s, q in zip(source, question, strict=True)]
