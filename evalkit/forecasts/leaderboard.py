@@ -60,12 +60,17 @@ class Row:
 
 @dataclass(frozen=True)
 class Leaderboard:
-    """Rows, best first: by the adjusted Brier score where coverage differs, else by the Brier score."""
+    """Rows, best first: by the adjusted Brier score where there is one, else by the Brier score.
+
+    ``unequal_coverage``: forecasters answered different questions.  Then raw scores do not compare, and without
+    ``adjusted`` scores neither does the order.
+    """
 
     rows: tuple[Row, ...]
     kind: str
     alpha: float
     unequal_coverage: bool
+    adjusted: bool
     conventions: tuple[str, ...]
     notes: tuple[str, ...]
 
@@ -75,7 +80,8 @@ class Leaderboard:
         notes: list[str] = []
         scored = [account for account in forecasts.accounts if account.n]
         unequal = len({account.n_questions for account in scored}) > 1 or any(a.n_absent for a in scored)
-        adjusted = _adjusted(forecasts, alpha, notes) if len(scored) > 1 and unequal else {}
+        unequal = len(scored) > 1 and unequal
+        adjusted = _adjusted(forecasts, alpha, notes) if unequal else {}
         rows = [_row(forecasts, account, alpha, adjusted, notes) for account in forecasts.accounts]
 
         def place(row: Row) -> tuple[bool, float, str]:
@@ -87,6 +93,7 @@ class Leaderboard:
             tuple(sorted(rows, key=place)),
             forecasts.kind,
             alpha,
+            unequal,
             bool(adjusted),
             conventions,
             tuple(dict.fromkeys([*notes, *_infinite(rows)])),

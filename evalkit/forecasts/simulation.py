@@ -5,7 +5,7 @@ dependent, as the questions of one election night are.  Four forecasters:
 
 - Ada knows what can be known of each question, and says so: calibrated.
 - Bo knows the same and exaggerates: overconfident.
-- Cleo knows more than both, also something of the topic, and says a tenth too much throughout: the
+- Cleo knows more than both, also something of the topic, and says a fifth too much throughout: the
   sharpest of them, and miscalibrated.  She leaves one topic in eight out.
 - Dan says the long-run share of events every time: calibrated, and of no use.
 
@@ -50,7 +50,7 @@ def simulated_panel(topics: int = 60, seed: int = 1) -> pd.DataFrame:
             said = {
                 "Ada": ada,
                 "Bo": _logistic(2.2 * math.log(ada / (1 - ada))),
-                "Cleo": None if silent else 0.1 + 0.9 * cleo,
+                "Cleo": None if silent else 0.2 + 0.8 * cleo,
                 "Dan": 0.42,
             }
             rows += [

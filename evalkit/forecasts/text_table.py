@@ -51,7 +51,7 @@ def text_table(board: Leaderboard) -> str:
             ("DSC", lambda r: number(r.dsc)),
             ("UNC", lambda r: number(r.unc)),
         ]
-    if board.unequal_coverage:
+    if board.adjusted:
         columns += [
             ("adjusted", lambda r: number(r.adjusted)),
             (f"{level} interval", lambda r: _interval(r.adjusted_low, r.adjusted_high)),
@@ -71,7 +71,7 @@ def _counts(board: Leaderboard) -> list[str]:
         said.append("unresolved: forecasts whose outcome is not known; not scored")
     if any(r.n_absent for r in board.rows):
         said.append("absent: resolved questions for which the forecaster has no row")
-    if board.unequal_coverage:
+    if board.adjusted:
         said.append(
             "adjusted: Brier score adjusted for the difficulty of the questions that were answered; whoever answered "
             "everything keeps the raw score (Karger et al. 2025)"
