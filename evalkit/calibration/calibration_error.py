@@ -18,14 +18,18 @@ several are) happens as often as it was given probability; ``kind="classwise"`` 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from evalkit.calibration.binned_interval import BinnedResiduals, limits, p_value
 from evalkit.calibration.bins import Binning, Bins, bin_edges, binned, cells, frequency_variance
+from evalkit.calibration.canonical import canonical, units
+from evalkit.calibration.intervals import MiscalibrationInterval, check_alpha, unit_caveats
 from evalkit.scoring.inputs import Items, Missing, binary_items, categorical_items
 from evalkit.scoring.sums import Floats
 
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
 
 Norm = Literal["l1", "l2", "max"]
 Kind = Literal["binary", "top-label", "classwise"]
+_NAMES = {"l1": "calibration error (L1)", "l2": "calibration error (L2)", "max": "largest error of a bin"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,9 +59,65 @@ class CalibrationError:
     convention: str
     caveats: tuple[str, ...]
     _tables: tuple[Bins, ...] = field(repr=False, kw_only=True)
+    _edges: tuple[Floats, ...] = field(repr=False, kw_only=True)
+    _items: Items = field(repr=False, kw_only=True)
+    _seed: int = field(repr=False, kw_only=True)
 
     def __float__(self) -> float:
         return self.value
+
+    @cached_property
+    def _residuals(self) -> BinnedResiduals:
+        return BinnedResiduals(tuple(_problems(canonical(self._items)[0], self.kind)), self._edges)
+
+    @cached_property
+    def p_value(self) -> float:
+        """Share of calibrated samples with an error as large; NaN for fewer than two independent units."""
+        if self.norm == "max" or not unit_caveats(self._residuals.problems[0])[0]:
+            return math.nan
+        return p_value(self._residuals, self.norm, self._error(), self._seed)
+
+    def interval(self, alpha: float = 0.05) -> MiscalibrationInterval:
+        """Interval for the L1 or L2 error of the population in these bins, at level 1 - alpha.
+
+        It is in units of probability, for the debiased L2 norm too.  Its ``estimate`` is debiased.
+        """
+        check_alpha(alpha)
+        items = self._residuals.problems[0]
+        possible, caveats = unit_caveats(items)
+        low = high = estimate = math.nan
+        if self.norm == "max":
+            caveats += ("no interval for the largest error over bins: those with the fewest items decide it",)
+        elif possible:
+            low, high = limits(self._residuals, self.norm, self._error(), alpha, self._seed)
+            low = 0.0 if self.p_value > alpha / 2 else low
+            estimate = self._debiased()
+        return MiscalibrationInterval(
+            measure=_NAMES[self.norm],
+            value=self._error(),
+            estimate=estimate,
+            low=low,
+            high=high,
+            p_value=self.p_value,
+            alpha=alpha,
+            n=self.n,
+            n_clusters=None if items.cluster is None else units(items)[1],
+            method="norm of the residuals in bins, resampled",
+            caveats=caveats,
+        )
+
+    def _error(self) -> float:
+        """The error in the sample, not debiased, in units of probability."""
+        return _average(self._tables, self.norm, None)
+
+    def _debiased(self) -> float:
+        """Debiased and in units of probability: the root of a square below 0 is 0."""
+        biases = [_bias(t, i, e, self.norm)[0] for t, i, e in self._parts()]
+        found = _average(self._tables, self.norm, biases)
+        return math.sqrt(max(found, 0.0)) if self.norm == "l2" else found
+
+    def _parts(self) -> Iterator[tuple[Bins, Items, Floats]]:
+        return zip(self._tables, _problems(self._items, self.kind), self._edges, strict=True)
 
     def summary(self) -> str:
         dropped = f", {self.n_dropped} dropped" if self.n_dropped else ""
@@ -116,39 +177,39 @@ def calibration_error(
         raise ValueError("no debiased estimate of the largest error: use norm='l1' or 'l2'")
     given: dict[str, Any] = {"weights": weights, "cluster": cluster, "missing": missing}
     if kind == "binary":
-        problems = [binary_items(y, p, allow_fractional=allow_fractional, **given)]
+        items = binary_items(y, p, allow_fractional=allow_fractional, **given)
     elif kind in ("top-label", "classwise"):
-        problems = _problems(categorical_items(y, p, **given), kind)
+        items = categorical_items(y, p, **given)
     else:
         raise ValueError(f"kind={kind!r}: expected 'binary', 'top-label' or 'classwise'")
-    tables, values, singles = [], [], 0
-    for items in problems:
-        edges = bin_edges(items.p, bins, binning)
-        table = binned(items.y, items.p, edges, items.weights)
-        difference = np.abs(table.frequency - table.forecast)
-        bias: Floats | None = None
-        if debiased:
-            variance, groups = frequency_variance(table, items, partial(cells, items.p, edges))
-            singles += int((groups == 1).sum())
-            bias = variance if norm == "l2" else _folded(difference, np.sqrt(variance)) - difference
-        tables.append(table)
-        values.append(_norm(table.share, difference, norm, bias))
+    problems = _problems(items, kind)
+    edges = [bin_edges(problem.p, bins, binning) for problem in problems]
+    tables = [binned(i.y, i.p, e, i.weights) for i, e in zip(problems, edges, strict=True)]
+    biases, singles = None, 0
+    if debiased:
+        found = [_bias(t, i, e, norm) for t, i, e in zip(tables, problems, edges, strict=True)]
+        biases, singles = [bias for bias, _ in found], sum(count for _, count in found)
     return CalibrationError(
-        value=math.fsum(values) / len(values),
+        value=_average(tables, norm, biases),
         norm=norm,
         kind=kind,
         debiased=debiased,
-        n=len(problems[0]),
-        n_dropped=problems[0].n_dropped,
+        n=len(items),
+        n_dropped=items.n_dropped,
         n_bins=sum(len(table) for table in tables),
         convention=_convention(norm, binning, bins, debiased, kind, tables, weights is not None),
         caveats=_caveats(singles, cluster is not None),
         _tables=tuple(tables),
+        _edges=tuple(edges),
+        _items=items,
+        _seed=seed,
     )
 
 
 def _problems(items: Items, kind: Kind) -> list[Items]:
-    """Several classes as binary problems: the likeliest class, or each class."""
+    """Binary problems of the items: several classes give that of the likeliest class, or one each."""
+    if kind == "binary":
+        return [items]
     rest = (items.weights, items.cluster, items.n_dropped)
     if kind == "top-label":
         top = items.p.argmax(axis=1)
@@ -160,13 +221,27 @@ def _problems(items: Items, kind: Kind) -> list[Items]:
     ]
 
 
-def _norm(share: Floats, difference: Floats, norm: Norm, bias: Floats | None) -> float:
-    if norm == "max":
-        return float(difference.max())
+def _bias(table: Bins, items: Items, edges: Floats, norm: Norm) -> tuple[Floats, int]:
+    """What chance adds to the difference (L1) or its square (L2) in each bin; bins that show no variance."""
+    variance, groups = frequency_variance(table, items, partial(cells, items.p, edges))
     if norm == "l1":
-        return math.fsum(share * (difference if bias is None else difference - bias))
-    square = np.square(difference)
-    return math.sqrt(math.fsum(share * square)) if bias is None else math.fsum(share * (square - bias))
+        difference = np.abs(table.frequency - table.forecast)
+        variance = _folded(difference, np.sqrt(variance)) - difference
+    return variance, int((groups == 1).sum())
+
+
+def _average(tables: Sequence[Bins], norm: Norm, biases: Sequence[Floats] | None) -> float:
+    """Norm over bins, averaged over problems; debiased where ``biases`` are given (L2: then its square)."""
+    values = []
+    for k, table in enumerate(tables):
+        difference = np.abs(table.frequency - table.forecast)
+        if norm == "max":
+            values.append(float(difference.max()))
+            continue
+        terms = difference if norm == "l1" else np.square(difference)
+        values.append(math.fsum(table.share * (terms if biases is None else terms - biases[k])))
+    average = math.fsum(values) / len(values)
+    return math.sqrt(average) if norm == "l2" and biases is None else average
 
 
 def _folded(mean: Floats, sd: Floats) -> Floats:

@@ -1,0 +1,145 @@
+"""Interval and p-value of miscalibration (MCB): what isotonic recalibration would gain in score.
+
+MCB = max over increasing r of E[S(p, y) - S(r(p), y)] (Dimitriadis, Gneiting & Jordan 2021).  In the sample
+it is too large, held out it is too small; both means bound it (see `evalkit.calibration.intervals`), and
+their middle is the estimate.  The target is the MCB of the population.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from evalkit.calibration.canonical import canonical, folds, generator, units
+from evalkit.calibration.intervals import (
+    MiscalibrationInterval,
+    check_alpha,
+    mean_and_reach,
+    resampled_p_value,
+    unit_caveats,
+)
+from evalkit.calibration.isotonic import isotonic
+from evalkit.calibration.noise import sums_at
+from evalkit.scoring.inputs import Items, Missing, binary_items
+from evalkit.scoring.sums import Floats
+
+Rule = Literal["brier", "log"]
+#: folds in which the lower limit is found
+FOLDS = 10
+
+
+def mcb_interval(
+    y: ArrayLike,
+    p: ArrayLike,
+    score: Rule = "brier",
+    *,
+    cluster: ArrayLike | None = None,
+    alpha: float = 0.05,
+    missing: Missing = "raise",
+    seed: int = 0,
+    replicates: int = 999,
+) -> MiscalibrationInterval:
+    """Interval for the MCB of forecasts ``p`` (n,) for outcomes ``y`` (n,), 0 or 1, at level 1 - alpha.
+
+    ``cluster``: labels (n,) of dependent items.  ``replicates``: calibrated samples for the p-value.  Raises
+    `ValueError` with index and value.
+    """
+    check_alpha(alpha)
+    if score not in ("brier", "log"):
+        raise ValueError(f"score={score!r}: expected 'brier' or 'log'")
+    if replicates < 1:
+        raise ValueError(f"replicates={replicates}: expected at least 1")
+    items, _ = canonical(binary_items(y, p, cluster=cluster, missing=missing))
+    rule = _brier if score == "brier" else _log
+    possible, caveats = unit_caveats(items)
+    with np.errstate(divide="ignore"):
+        gains = rule(items.y, items.p) - rule(items.y, isotonic(items.y, items.p).at(items.p))
+    value = float(np.mean(gains)) if np.isfinite(gains).all() else math.inf
+    estimate = low = high = chance = math.nan
+    if possible and math.isinf(value):
+        caveats += ("a forecast of 0 or 1 was wrong: MCB is infinite and has no interval",)
+    elif possible:
+        below, reach_below = mean_and_reach(items, _held_out(items, rule, seed), alpha)
+        above, reach_above = mean_and_reach(items, gains, alpha)
+        estimate, low, high = (below + above) / 2, max(below - reach_below, 0.0), above + reach_above
+        chance = _p_value(items, rule, value, seed, replicates)
+        low = low if chance <= alpha / 2 else 0.0
+    return MiscalibrationInterval(
+        measure=f"MCB ({score} score)",
+        value=value,
+        estimate=estimate,
+        low=low,
+        high=high,
+        p_value=chance,
+        alpha=alpha,
+        n=len(items),
+        n_clusters=None if items.cluster is None else units(items)[1],
+        method="held-out and in-sample means" + _p_value_method(items, score),
+        caveats=caveats,
+    )
+
+
+def _held_out(items: Items, rule: Callable[[Floats, Floats], Floats], seed: int) -> Floats:
+    """Gain of each item by a recalibration that was fitted on the other folds."""
+    fold = folds(items, FOLDS, seed)
+    gains = np.empty(len(items))
+    for k in range(int(fold.max()) + 1):
+        out = fold == k
+        r = isotonic(items.y[~out], items.p[~out]).at(items.p[out])
+        if rule is _log:
+            # any increasing r bounds MCB from below; one that is never certain does so with a finite mean
+            edge = 1 / (2 + int((~out).sum()))
+            r = np.clip(r, edge, 1 - edge)
+        gains[out] = rule(items.y[out], items.p[out]) - rule(items.y[out], r)
+    return gains
+
+
+def _brier(y: Floats, p: Floats) -> Floats:
+    return np.square(p - y)
+
+
+def _log(y: Floats, p: Floats) -> Floats:
+    return -np.where(y == 1, np.log(p), np.log1p(-p))
+
+
+def _p_value(
+    items: Items, rule: Callable[[Floats, Floats], Floats], value: float, seed: int, replicates: int
+) -> float:
+    rng = generator(items, seed, "consistency mcb")
+    resampled = np.empty(replicates)
+    if items.cluster is None:
+        p = np.sort(items.p)
+        for row in range(replicates):
+            y = (rng.random(len(p)) < p).astype(np.float64)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                resampled[row] = np.mean(rule(y, p) - rule(y, isotonic(y, p).at(p)))
+        return resampled_p_value(value, resampled)
+    # Outcomes in clusters: residuals change sign as whole clusters, and with them y = p ± (y - p).  They are
+    # no longer 0 or 1, so the Brier score judges them whatever the rule.
+    forecast, place, size = np.unique(items.p, return_inverse=True, return_counts=True)
+    residual = items.y - items.p
+    observed = _brier_mcb(sums_at(place, residual, len(size)), forecast, size)
+    count = units(items)[1]
+    for row in range(replicates):
+        sign = rng.choice((-1.0, 1.0), count)[items.cluster]
+        resampled[row] = _brier_mcb(sums_at(place, residual * sign, len(size)), forecast, size)
+    return resampled_p_value(observed, resampled)
+
+
+def _brier_mcb(residuals: Floats, forecast: Floats, size: np.ndarray) -> float:
+    """Brier MCB of items with residual sums at distinct forecasts, each of which holds ``size`` items."""
+    from scipy.optimize import isotonic_regression
+
+    mean = forecast + residuals / size
+    fitted = isotonic_regression(mean, weights=size).x
+    return float(size @ (np.square(forecast - mean) - np.square(fitted - mean)) / size.sum())
+
+
+def _p_value_method(items: Items, score: Rule) -> str:
+    if items.cluster is None:
+        return "; p-value by consistency resampling"
+    return "; p-value by sign changes of clusters" + (", of the Brier MCB" if score == "log" else "")
