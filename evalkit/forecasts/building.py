@@ -73,10 +73,9 @@ def build(
         columns["forecaster"] = np.repeat(np.array(layout.names, dtype=object), n)
         columns["forecast"] = np.concatenate(values)
     else:
-        column = layout.column("forecaster")
-        said: list[str | None] = [forecaster] * n if column is None else cells.texts(table[column])
-        if column is not None:
-            problems += _empty(said, column, "forecaster")
+        who = layout.column("forecaster")
+        said: list[str | None] = [forecaster] * n if who is None else cells.texts(table[who])
+        problems += [] if who is None else _empty(said, who, "forecaster")
         columns["forecaster"] = np.array(said, dtype=object)
         columns |= dict(zip(forecast_columns(classes), values, strict=True))
     columns["question"] = np.array(question, dtype=object)

@@ -91,14 +91,14 @@ class Items:
 class Answers:
     """All scored forecasts, one after the other, each array (n,): what comparisons of forecasters take.
 
-    ``item``: question and time together, so that a forecaster has one row an item; ``weights`` is None where
-    all are equal.
+    ``item``: question and time together, so that a forecaster has one row an item; ``cluster`` is None where
+    every item is its own, ``weights`` where all are equal.
     """
 
     forecaster: NDArray[Any]
     item: NDArray[Any]
     score: Floats
-    cluster: NDArray[Any]
+    cluster: NDArray[Any] | None
     time: NDArray[Any] | None
     weights: Floats | None
 
@@ -357,7 +357,7 @@ class ForecastSet:
             scored["forecaster"].to_numpy(),
             np.array(item, dtype=object),
             np.concatenate(scores) if scores else np.empty(0),
-            scored["cluster"].to_numpy(),
+            scored["cluster"].to_numpy() if scored["cluster"].nunique() < len(set(item)) else None,
             times.to_numpy() if times.notna().all() else None,
             None if len(set(weights.tolist())) < 2 else weights,
         )

@@ -65,7 +65,7 @@ def _games(table: RawTable) -> ForecastSet:
 def _matches(table: RawTable) -> ForecastSet:
     can_tie = _numbers(table.frame, "probtie") > 0
     left = int((~can_tie).sum())
-    frame = table.frame.loc[can_tie]
+    frame = table.frame.iloc[np.flatnonzero(can_tie)]
     if frame.empty:
         raise EvalkitError("no match can be tied", where=table.name, expected="matches with a tie")
     happened = np.column_stack([_numbers(frame, f"{side}_outcome") for side in ("prob1", "probtie", "prob2")])
@@ -100,10 +100,11 @@ def _rounds(table: RawTable) -> ForecastSet:
     )
     survival = np.column_stack([_numbers(table.frame, name) for name in names])
     settled = np.isin(survival, (0.0, 1.0)).all(axis=1)
-    frame, survival = table.frame.loc[~settled], survival[~settled]
+    open_ = np.flatnonzero(~settled)
+    frame, survival = table.frame.iloc[open_], survival[open_]
     rising = (np.diff(survival, axis=1) > _ROUNDING).any(axis=1)
     if rising.any():
-        row = int(np.flatnonzero(~settled)[np.argmax(rising)])
+        row = int(open_[np.argmax(rising)])
         raise EvalkitError(
             "the probability to win more rounds is larger than that to win fewer",
             where=f"{table.name}, {table.place(row)}",

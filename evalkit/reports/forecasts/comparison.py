@@ -44,7 +44,7 @@ class ComparisonView:
             answers.forecaster[kept],
             answers.item[kept],
             answers.score[kept],
-            cluster=answers.cluster[kept],
+            cluster=None if answers.cluster is None else answers.cluster[kept],
             alpha=self.board.alpha,
             seed=self.seed,
             bounds=(0.0, high),
@@ -72,7 +72,7 @@ class ComparisonView:
                     p_value(pair.p_adjusted),
                 ]
             )
-        columns = [
+        columns: list[Column | str] = [
             "Forecaster",
             Column("n", numeric=True),
             Column("Clusters", numeric=True),

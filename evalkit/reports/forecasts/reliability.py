@@ -14,7 +14,7 @@ from evalkit.reports.forecasts.wording import finite, interval, level, name, p_v
 from evalkit.reports.tables import Column, Table
 
 if TYPE_CHECKING:
-    from evalkit.calibration import MiscalibrationInterval, ReliabilityDiagram
+    from evalkit.calibration import MiscalibrationInterval
 
 #: diagrams in one figure
 MOST = 18
@@ -93,6 +93,8 @@ class ReliabilityView:
         from evalkit.calibration import calibration_error, smooth_calibration_error
 
         found = []
+        first: Any
+        second: Any
         for row in [row for row in self.board.rows if row.n][:_TABLED]:
             items = self.forecasts.items(row.forecaster)
             given: dict[str, Any] = {"weights": items.weights, "cluster": items.cluster, "seed": self.seed}

@@ -195,10 +195,14 @@ class ScoresView:
                 (Column(f"{level(board.alpha)} interval", numeric=True),
                  lambda r: interval(r.adjusted_low, r.adjusted_high)),
             ]  # fmt: skip
-        columns += [
-            (Column("Brier", numeric=True, format=".3f"), lambda r: r.brier),
-            (Column(f"{level(board.alpha)} interval", numeric=True), lambda r: interval(r.brier_low, r.brier_high)),
-        ]  # fmt: skip
+        columns.append((Column("Brier", numeric=True, format=".3f"), lambda r: r.brier))
+        if not self._adjusted:
+            columns.append(
+                (
+                    Column(f"{level(board.alpha)} interval", numeric=True),
+                    lambda r: interval(r.brier_low, r.brier_high),
+                )
+            )
         if ordinal:
             columns.append((Column("RPS", numeric=True, format=".3f"), lambda r: r.rps))
         if not self.forecasts.fractional:
@@ -224,34 +228,31 @@ class ScoresView:
         if len(rows) < 2:
             return
         shown = rows[:_SHOWN]
-        which = "adjusted " if self._adjusted else ""
-        estimates = []
-        for r in shown:
-            value, low, high = (
-                (r.adjusted, r.adjusted_low, r.adjusted_high)
-                if self._adjusted and r.adjusted is not None
-                else (r.brier, r.brier_low, r.brier_high)
-            )
-            assert value is not None
-            known = low is not None and high is not None and not math.isnan(low)
-            estimates.append(
-                Estimate(
-                    name(r.forecaster, 34), value, low if known else value, high if known else value, r.n
-                )  # type: ignore[arg-type]
-            )
+        estimates = [self._estimate(r) for r in shown]
         base = self._questions()["outcome"].mean()
         reference = base * (1 - base) if self.forecasts.kind == "binary" else None
-        label = f"{which}Brier score, {level(self.board.alpha)} interval"
+        label = f"{'adjusted ' if self._adjusted else ''}Brier score, {level(self.board.alpha)} interval"
         drawn = interval_plot(
             estimates,
             reference=reference,
             xlabel=label + (f"\n(dashed: the base rate {base:.3f}, always)" if reference is not None else ""),
         )
         first, last = estimates[0], estimates[-1]
+        title = "Adjusted Brier scores" if self._adjusted else "Brier scores"
         left = f" {len(rows) - len(shown)} more are in the table." if len(rows) > len(shown) else ""
         show(
             drawn,
-            alt=f"{which}Brier scores of {len(shown)} forecasters with intervals, from {first.label} "
-            f"{first.value:.3f} to {last.label} {last.value:.3f}.".capitalize(),
-            caption=f"{which}Brier scores, best on top.{left}".capitalize(),
+            alt=f"{title} of {len(shown)} forecasters with intervals, from {first.label} "
+            f"{first.value:.3f} to {last.label} {last.value:.3f}.",
+            caption=f"{title}, {'best' if self._comparable else 'lowest'} on top.{left}",
         )
+
+    def _estimate(self, r: Row) -> Estimate:
+        """The score that the order is by, with its interval; a point alone where there is none."""
+        value, low, high = r.brier, r.brier_low, r.brier_high
+        if r.adjusted is not None:
+            value, low, high = r.adjusted, r.adjusted_low, r.adjusted_high
+        assert value is not None
+        if low is None or high is None or math.isnan(low):
+            low = high = value
+        return Estimate(name(r.forecaster, 34), value, low, high, r.n)

@@ -72,7 +72,7 @@ class SourcesView:
         )
         rows += [["Read as", visible(text)] for text in origin.guessed]
         rows += [["Note", visible(text)] for text in origin.notes]
-        return Table(["What", "Value"], rows, caption="Data", stack=True)
+        return Table(["What", "Value"], rows, caption="Data")
 
     def methods(self) -> Html:
         """Conventions of these numbers, then what each method shows and does not."""
@@ -86,8 +86,8 @@ class SourcesView:
             and (title != "Adjusted score" or self.board.adjusted)
             and (title != "Log score" or not self.forecasts.fractional)
         }
-        terms = "".join(f"<dt>{escape(title)}</dt><dd>{escape(text)}</dd>" for title, text in told.items())
-        return Html(f"<ul>{said}</ul><dl>{terms}</dl>", "; ".join(self.board.conventions))
+        terms = "".join(f"<li><b>{escape(title)}.</b> {escape(text)}</li>" for title, text in told.items())
+        return Html(f"<ul>{said}</ul><ul>{terms}</ul>", "; ".join(self.board.conventions))
 
     def results(self) -> dict[str, Any]:
         origin = self.forecasts.provenance
