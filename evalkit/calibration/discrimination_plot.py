@@ -201,7 +201,13 @@ def _names(axes: Axes, taken: _Boxes, names: list[str], x: np.ndarray, y: np.nda
                 (float(x[i]), float(y[i])),
                 xytext=(float(near[0]), float(near[1])),
                 textcoords="offset points",
-                arrowprops={"arrowstyle": "-", "color": COLOURS["muted"], "linewidth": 0.6, "shrinkB": 3, "shrinkA": 0},
+                arrowprops={
+                    "arrowstyle": "-",
+                    "color": COLOURS["muted"],
+                    "linewidth": 0.6,
+                    "shrinkB": 3,
+                    "shrinkA": 0,
+                },
                 annotation_clip=False,
                 zorder=3,
             ).set_in_layout(False)
@@ -221,7 +227,11 @@ def _score_lines(axes: Axes, taken: _Boxes, unc: float, what: str) -> None:
         if high - low < 0.03 * right:
             continue
         axes.plot(
-            [low, high], [low + unc - score, high + unc - score], color=COLOURS["line"], linewidth=0.8, zorder=1
+            [low, high],
+            [low + unc - score, high + unc - score],
+            color=COLOURS["line"],
+            linewidth=0.8,
+            zorder=1,
         )
         text = f"{score:.{digits}f}"
         if not any(b for b in axes.texts if b.get_text().startswith(f"{what} =")):

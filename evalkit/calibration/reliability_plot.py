@@ -32,7 +32,9 @@ _BESIDES = 1.55
 
 
 @styled
-def reliability_plot(diagram: ReliabilityDiagram, ax: Axes | None = None, *, title: str | None = None) -> Axes:
+def reliability_plot(
+    diagram: ReliabilityDiagram, ax: Axes | None = None, *, title: str | None = None
+) -> Axes:
     """The diagram in square axes, its numbers above them and the histogram of forecasts beneath."""
     axes = new_axes(WIDTH, WIDTH + _BESIDES - 0.75) if ax is None else ax
     _curve(diagram, axes, size=1.0)
@@ -69,7 +71,11 @@ def reliability_grid(
         kinds = {str(d.band) for d in diagrams.values() if d.band is not None}
         words = f"Area: {kinds.pop()}.  " if len(kinds) == 1 else ""
         figure.supxlabel(
-            f"{words}Dashed: calibrated.\nBars: forecasts.", fontsize=8.5, color=COLOURS["muted"], x=0.02, ha="left"
+            f"{words}Dashed: calibrated.\nBars: forecasts.",
+            fontsize=8.5,
+            color=COLOURS["muted"],
+            x=0.02,
+            ha="left",
         )
     else:
         drawn, columns = list(axes), 1
@@ -79,7 +85,11 @@ def reliability_grid(
         _curve(diagram, panel, size=0.75)
         _histogram(diagram, panel, labels=False)
         t = diagram.decomposition
-        lines = [_counts(diagram, short=True), f"S {_number(t.score)}", f"MCB {_number(t.mcb)} DSC {_number(t.dsc)}"]
+        lines = [
+            _counts(diagram, short=True),
+            f"S {_number(t.score)}",
+            f"MCB {_number(t.mcb)} DSC {_number(t.dsc)}",
+        ]
         _heading(panel, name, [lines[0], f"{lines[1]}  {lines[2]}"], width=30, fontsize=7.5)
         if i % columns:
             panel.tick_params(axis="y", labelleft=False)
@@ -110,7 +120,13 @@ def _curve(diagram: ReliabilityDiagram, axes: Axes, size: float) -> None:
         ends = np.column_stack([diagram.low, diagram.high]).ravel()
         axes.plot(ends, np.repeat(diagram.value, 2), color=colour, linewidth=0.9, zorder=4, clip_on=False)
         axes.hlines(
-            diagram.value, diagram.low, diagram.high, color=colour, linewidth=2.8 * size, zorder=4, clip_on=False
+            diagram.value,
+            diagram.low,
+            diagram.high,
+            color=colour,
+            linewidth=2.8 * size,
+            zorder=4,
+            clip_on=False,
         )
         single = diagram.low == diagram.high
         axes.plot(diagram.low[single], diagram.value[single], linestyle="none", marker="o", **mark)
@@ -178,9 +194,7 @@ def _counts(diagram: ReliabilityDiagram, short: bool = False) -> str:
 
 def _terms(diagram: ReliabilityDiagram) -> list[str]:
     t = diagram.decomposition
-    return [
-        f"Brier {_number(t.score)} = MCB {_number(t.mcb)} − DSC {_number(t.dsc)} + UNC {_number(t.unc)}"
-    ]
+    return [f"Brier {_number(t.score)} = MCB {_number(t.mcb)} − DSC {_number(t.dsc)} + UNC {_number(t.unc)}"]
 
 
 def _band_words(band: Band) -> str:
@@ -226,7 +240,10 @@ def _legend(diagram: ReliabilityDiagram, axes: Axes) -> None:
     ]
     if diagram.band is not None and not np.isnan(diagram.band.low).any():
         handles.insert(
-            1, Patch(facecolor=COLOURS["sky"], alpha=0.45, label=f"{diagram.band.level:.0%} {diagram.band.kind}")
+            1,
+            Patch(
+                facecolor=COLOURS["sky"], alpha=0.45, label=f"{diagram.band.level:.0%} {diagram.band.kind}"
+            ),
         )
     upper = lower = 0.0
     grid = np.linspace(0, 1, 101)

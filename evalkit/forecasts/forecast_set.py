@@ -389,6 +389,7 @@ class ForecastSet:
                 raise EvalkitError("whose reliability?", expected=f"one of {', '.join(self.forecasters)}")
             forecaster = self.forecasters[0]
         items = self.items(forecaster)
+        options = {"weights": items.weights, "allow_fractional": self.fractional, **options}
         return reliability_diagram(items.y, items.p, cluster=items.cluster, **options)
 
     def of_class(self, number: int) -> ForecastSet:

@@ -15,7 +15,7 @@ import pytest
 from evalkit.forecasts import ForecastSet
 from evalkit.reports.figures import svg
 from evalkit.reports.forecasts import ForecastReport, write_report
-from evalkit.reports.forecasts.reliability_grid import Panel, reliability_grid
+from evalkit.reports.forecasts.small_multiples import small_multiples
 from evalkit.reports.forecasts.wording import name
 from evalkit.reports.results import plain
 from evalkit.reports.tables import Html, Table
@@ -177,10 +177,9 @@ def test_the_same_set_gives_the_same_figures(shown: list[tuple[str, str, str]]) 
     assert shown[:2] == shown[2:]
 
 
-def test_the_grid_has_a_panel_for_each() -> None:
-    line = np.array([0.0, 1.0])
-    panels = [Panel(f"P{i}", "", line, line, np.array([0.5])) for i in range(18)]
-    drawn = svg(reliability_grid(panels))
+def test_small_multiples_have_a_panel_for_each() -> None:
+    made = panel(18)
+    drawn = svg(small_multiples({f"P{i}": made.reliability(who) for i, who in enumerate(made.forecasters)}))
     assert all(f">P{i}<" in drawn for i in range(18))
 
 

@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any
 from evalkit.forecasts.forecast_set import ForecastSet
 from evalkit.forecasts.leaderboard import Leaderboard
 from evalkit.reports.figures import show
-from evalkit.reports.forecasts.reliability_grid import Panel, reliability_grid
+from evalkit.reports.forecasts.small_multiples import small_multiples
 from evalkit.reports.forecasts.wording import finite, interval, level, name, p_value
 from evalkit.reports.tables import Column, Table
 
 if TYPE_CHECKING:
-    from evalkit.calibration import MiscalibrationInterval
+    from evalkit.calibration import MiscalibrationInterval, ReliabilityDiagram
 
-#: diagrams in one figure
-MOST = 18
+#: diagrams in one figure, and up to how many of them have room for their numbers
+MOST, FEW = 18, 4
+#: of the area in which a calibrated forecaster's curve lies
+LEVEL = 0.9
 #: forecasters in the table of calibration errors: each error is resampled
 _TABLED = 40
 
@@ -33,7 +35,7 @@ class ReliabilityView:
         """What a diagram is of: title, binary forecasts and forecaster; classes one by one, against the rest."""
         ranked = [row.forecaster for row in self.board.rows if row.n]
         if not self.forecasts.classes:
-            return [(name(who, 16), self.forecasts, who) for who in ranked]
+            return [(name(who, 18), self.forecasts, who) for who in ranked]
         several = len(ranked) > 1
         return [
             (name(f"{who}: {label}" if several else label, 18), self.forecasts.of_class(k), who)
@@ -41,51 +43,62 @@ class ReliabilityView:
             for k, label in enumerate(self.forecasts.classes)
         ]
 
-    def _diagram(self, forecasts: ForecastSet, who: str) -> Any:
-        from evalkit.calibration import corp_decomposition
-
-        items = forecasts.items(who)
-        return corp_decomposition(
-            items.y, items.p, weights=items.weights, allow_fractional=forecasts.fractional
-        )
+    @cached_property
+    def _diagrams(self) -> list[ReliabilityDiagram]:
+        return [
+            forecasts.reliability(who, level=LEVEL, seed=self.seed)
+            for _, forecasts, who in self._subjects[:MOST]
+        ]
 
     def figure(self) -> None:
-        """One forecaster's diagram in full, or several in small."""
-        shown = self._subjects[:MOST]
-        left = len(self._subjects) - len(shown)
-        diagrams = [self._diagram(forecasts, who) for _, forecasts, who in shown]
+        """One diagram in full, a few side by side, or many in small."""
+        from evalkit.calibration import reliability_grid
+
+        shown, diagrams = self._subjects[:MOST], self._diagrams
+        named = {title: d for (title, *_), d in zip(shown, diagrams, strict=True)}
         if len(shown) == 1:
-            drawn = reliability_grid([self._panel(shown[0], diagrams[0])])
+            drawn = diagrams[0].plot().get_figure(root=True)
+        elif len(shown) <= FEW:
+            drawn = reliability_grid(named)[0].get_figure(root=True)
         else:
-            drawn = reliability_grid(
-                [self._panel(subject, d) for subject, d in zip(shown, diagrams, strict=True)]
-            )
+            drawn = small_multiples(named)
+        assert drawn is not None
         of = "class against the rest" if self.forecasts.classes else "forecaster"
+        left = len(self._subjects) - len(shown)
+        terms = [(title, d, d.decomposition) for title, d in named.items()]
         show(
             drawn,
             alt="Reliability: "
             + "; ".join(
-                f"{title}, n = {d.n}, miscalibration {d.mcb:.3f}, discrimination {d.dsc:.3f}"
-                for (title, *_), d in zip(shown, diagrams, strict=True)
+                f"{title}, n = {d.n}, miscalibration {t.mcb:.3f}, discrimination {t.dsc:.3f}"
+                for title, d, t in terms
             )
             + ".",
             caption=(f"Reliability, one diagram a {of}. " if len(shown) > 1 else "Reliability. ")
-            + f"On the diagonal is calibrated; in the shade lies the curve of a calibrated forecaster {level(self.board.alpha)} "
-            "of the time, at each forecast by itself. Bars: how often each forecast was made."
-            + (f" The {len(shown)} best are shown, {left} more are not." if left else ""),
+            + f"A calibrated forecaster's curve lies on the diagonal but for chance: at each forecast by itself, in the area "
+            f"{LEVEL:.0%} of the time. Bars: how often each forecast was made."
+            + (f" {left} more are not shown." if left else ""),
         )
 
-    def _panel(self, subject: tuple[str, ForecastSet, str], diagram: Any) -> Panel:
-        import numpy as np
+    def mcb_dsc(self) -> None:
+        """Miscalibration against discrimination; nothing for a single forecaster or several classes."""
+        from evalkit.calibration import discrimination_plot
 
-        title, forecasts, who = subject
-        blocks = diagram.blocks
-        return Panel(
-            title,
-            f"n = {diagram.n:,}, MCB {diagram.mcb:.3f}",
-            np.column_stack([blocks.first, blocks.last]).ravel(),
-            np.repeat(blocks.value, 2),
-            forecasts.items(who).p,
+        if self.forecasts.classes or len(self._diagrams) < 2:
+            return
+        terms = {
+            name(who, 24): d.decomposition
+            for (_, _, who), d in zip(self._subjects, self._diagrams, strict=False)
+        }
+        drawn = discrimination_plot(terms).get_figure(root=True)
+        assert drawn is not None
+        show(
+            drawn,
+            alt="Miscalibration and discrimination: "
+            + "; ".join(f"{who} {t.mcb:.3f} and {t.dsc:.3f}" for who, t in terms.items())
+            + ".",
+            caption="Miscalibration against discrimination: to the left is calibrated, up is telling events from non-events, "
+            "and the lines join equal scores.",
         )
 
     @cached_property
