@@ -14,7 +14,7 @@ import numpy as np
 
 from evalkit.calibration.bands import Band, cluster_caveats
 from evalkit.calibration.bins import Bins
-from evalkit.calibration.dependence import dependence, variance_inflation
+from evalkit.calibration.dependence import dependence, quantile, variance_inflation
 from evalkit.calibration.sorted_items import SortedItems
 from evalkit.scoring.sums import Floats
 
@@ -28,21 +28,14 @@ def binned_curve(data: SortedItems, bins: Bins) -> Callable[[Floats], Floats]:
 
 def binned_confidence_band(data: SortedItems, bins: Bins, *, level: float, simultaneous: bool) -> Band:
     """Confidence band for the frequency in each bin (B,), at the bin's mean forecast."""
-    from scipy.special import ndtri, stdtrit
-
     caveats = cluster_caveats(data.n_clusters)
     if data.n_clusters is not None and data.n_clusters < 2:
         nothing = np.full(len(bins), np.nan)
         return Band("confidence", level, simultaneous, bins.forecast, nothing, nothing, "none", caveats)
     bin_of = np.searchsorted(bins.low, data.p, side="right") - 1
     strength = dependence(data, bins.frequency[bin_of])
-    inflation, units = variance_inflation(data, strength, bin_of)
-    tail = 1 - (1 - level) / 2 / (len(bins) if simultaneous else 1)
-    if data.cluster is None:
-        z = np.full(len(bins), float(ndtri(tail)))
-    else:
-        z = stdtrit(np.maximum(units - 1, 1), tail)
-    n = bins.weight / inflation
+    z = quantile(1 - (1 - level) / 2 / (len(bins) if simultaneous else 1), data.n_clusters)
+    n = bins.weight / variance_inflation(data, strength, bin_of)
     centre = (n * bins.frequency + z**2 / 2) / (n + z**2)
     half = z / (n + z**2) * np.sqrt(n * bins.frequency * (1 - bins.frequency) + z**2 / 4)
     method = "Wilson interval in each bin"

@@ -18,8 +18,8 @@ isotonic fit is inconsistent elsewhere too (Kosorok 2008; Sen, Banerjee & Woodro
 draws, no smoothing and no derivative.
 
 Weights and clusters.  The log ratio is divided by the design effect of the block (Rao & Scott 1981), from the
-dependence of `evalkit.calibration.dependence`; the quantile is that of t² with G - 1 degrees of freedom, G the
-clusters in the block.
+dependence of `evalkit.calibration.dependence`; the quantile is that of t² with G - 1 degrees of freedom, for G
+clusters.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from collections.abc import Callable
 import numpy as np
 
 from evalkit.calibration.bands import Band, cluster_caveats
-from evalkit.calibration.dependence import dependence, variance_inflation
+from evalkit.calibration.dependence import dependence, quantile, variance_inflation
 from evalkit.calibration.isotonic import pool
 from evalkit.calibration.sorted_items import Indices, SortedItems
 from evalkit.scoring.sums import Floats
@@ -55,10 +55,9 @@ def confidence_band(data: SortedItems, *, level: float) -> Band:
     value = k / n
     of_item = np.repeat(block, data.n)
     strength = dependence(data, value[of_item])
-    inflation, units = variance_inflation(data, strength, of_item)
+    inflation = variance_inflation(data, strength, of_item)[block]
     share = data.weight / n[block]
-    limit = _quantile(level, units[block], data.cluster is not None) * (_D_SHARE + (1 - _D_SHARE) * share)
-    limit = limit * inflation[block]
+    limit = quantile((1 + level) / 2, data.n_clusters) ** 2 * (_D_SHARE + (1 - _D_SHARE) * share) * inflation
     low, high = np.empty(len(places)), np.empty(len(places))
     free = _log_likelihood(k, n, value)
     sides = zip(_fits(data.weight, events, places), _from_above(data.weight, events, places), strict=True)
@@ -73,16 +72,6 @@ def confidence_band(data: SortedItems, *, level: float) -> Band:
     return Band("confidence", level, False, data.x[places], low, high, method, caveats)
 
 
-def _quantile(level: float, units: Floats, clustered: bool) -> Floats:
-    """Quantile of chi-square(1), or of t² where the variance between few clusters was estimated."""
-    from scipy.special import ndtri, stdtrit
-
-    tail = (1 + level) / 2
-    if not clustered:
-        return np.full(len(units), float(ndtri(tail)) ** 2)
-    return np.asarray(np.square(stdtrit(np.maximum(units - 1, 1), tail)))
-
-
 Fit = tuple[Floats, Floats]
 
 
@@ -90,8 +79,8 @@ def _fits(n: Floats, events: Floats, places: Indices) -> list[Fit]:
     """Isotonic fit (weight and events by block) of the groups before each place, each from the last one."""
     blocks, done, fits = (n[:0], events[:0]), 0, []
     for place in places:
-        n_now = np.concatenate([blocks[0], n[done:place]])
-        k_now = np.concatenate([blocks[1], events[done:place]])
+        n_now: Floats = np.concatenate([blocks[0], n[done:place]])
+        k_now: Floats = np.concatenate([blocks[1], events[done:place]])
         if len(n_now):
             size, count, _ = pool(n_now, k_now)
             blocks = (size, count)

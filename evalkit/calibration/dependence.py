@@ -9,7 +9,8 @@ forecasts λ is their correlation).
 they could covary at most.  Pairs of unlike forecasts say nothing about a curve's variance at one place:
 two candidates of a race mirror each other, yet each one's days move together.
 
-What it assumes: one λ for all clusters and the whole range of forecasts.
+What it assumes: one λ for all clusters and the whole range of forecasts.  Both sides of one event (win and
+loss) are mirror images and lower λ where they meet, near ½: pass one side only.
 """
 
 from __future__ import annotations
@@ -73,22 +74,27 @@ def draws(data: SortedItems, strength: float) -> Callable[[np.random.Generator],
     return draw
 
 
-def variance_inflation(data: SortedItems, strength: float, group: Indices) -> tuple[Floats, Floats]:
-    """Per region of items (``group`` (n,), 0 … R - 1): design effect of a mean, and independent units.
+def quantile(tail: float, clusters: int | None) -> float:
+    """Of the normal distribution, or of Student's t with G - 1 degrees of freedom for G clusters."""
+    from scipy.special import ndtri, stdtrit
+
+    return float(ndtri(tail) if clusters is None else stdtrit(clusters - 1, tail))
+
+
+def variance_inflation(data: SortedItems, strength: float, region: Indices) -> Floats:
+    """Design effect of the mean of each region (``region``: number of each item's, (n,)), shape (R,).
 
     With λ = ``strength``: ((1 - λ) Σw² + λ Σ_c W_c²) / Σw, W_c the weight of a cluster in the region (Kish
-    1965); 1 for items without weights and clusters.  Units: clusters, or items, in the region.
+    1965); 1 for items without weights and clusters.
     """
     w = np.ones(len(data)) if data.weights is None else data.weights
-    regions = int(group.max()) + 1
-    total, own = np.bincount(group, w, regions), np.bincount(group, np.square(w), regions)
+    regions = int(region.max()) + 1
+    total, own = np.bincount(region, w, regions), np.bincount(region, np.square(w), regions)
     if data.cluster is None:
-        return own / total, np.bincount(group, minlength=regions).astype(np.float64)
-    order = np.lexsort((np.arange(len(data)), data.cluster, group))
-    ordered, cluster = group[order], data.cluster[order]
+        return np.asarray(own / total)
+    order = np.lexsort((np.arange(len(data)), data.cluster, region))
+    ordered, cluster = region[order], data.cluster[order]
     starts = np.flatnonzero(np.append(True, (np.diff(ordered) != 0) | (np.diff(cluster) != 0)))
     whole = np.square(np.add.reduceat(w[order], starts))
-    place = ordered[starts]
-    together = np.bincount(place, whole, regions)
-    units = np.bincount(place, minlength=regions).astype(np.float64)
-    return ((1 - strength) * own + strength * together) / total, units
+    together = np.bincount(ordered[starts], whole, regions)
+    return np.asarray(((1 - strength) * own + strength * together) / total)

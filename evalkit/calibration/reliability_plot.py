@@ -19,30 +19,39 @@ import numpy as np
 
 from evalkit.calibration.bands import Band
 from evalkit.calibration.reliability import HISTOGRAM_BARS, ReliabilityDiagram
-from evalkit.figure_style import COLOURS, WIDTH, new_axes, styled
+from evalkit.figure_style import COLOURS, WIDTH, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _TICKS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 #: height of the histogram and its distance from the diagram, in heights of the diagram
 _BARS, _GAP = 0.16, 0.05
-#: inches of height besides the square
-_BESIDES = 1.55
+#: inches beside, below and above the square of one diagram, and of one in a grid
+_LEFT, _RIGHT, _BELOW, _ABOVE = 0.72, 0.2, 1.88, 0.5
+_SMALL_LEFT, _SMALL_GAP, _SMALL_BELOW, _SMALL_ABOVE = 0.5, 0.22, 0.62, 0.62
+_TITLE_LINE = 0.2
 
 
 @styled
 def reliability_plot(
     diagram: ReliabilityDiagram, ax: Axes | None = None, *, title: str | None = None
 ) -> Axes:
-    """The diagram in square axes, its numbers above them and the histogram of forecasts beneath."""
-    axes = new_axes(WIDTH, WIDTH + _BESIDES - 0.75) if ax is None else ax
+    """The diagram in square axes, its numbers above them, the histogram of forecasts and the key beneath.
+
+    In ``ax`` it takes the room above and below from the figure's layout ("constrained" makes it).
+    """
+    title = None if title is None else textwrap.fill(title, 44)
+    axes = ax
+    if axes is None:
+        side = WIDTH - _LEFT - _RIGHT
+        above = _ABOVE + (0 if title is None else _TITLE_LINE * (1 + title.count("\n")) + 0.05)
+        figure = _unarranged(WIDTH, _BELOW + side + above)
+        axes = _square(figure, _LEFT, _BELOW, side)
     _curve(diagram, axes, size=1.0)
     _histogram(diagram, axes, labels=True)
-    lines = [_counts(diagram), *_terms(diagram)]
-    if diagram.band is not None:
-        lines.append(_band_words(diagram.band))
-    _heading(axes, title, lines, width=54)
+    _heading(axes, title, [_counts(diagram), _terms(diagram)], fontsize=9.0)
     _legend(diagram, axes)
     return axes
 
@@ -57,50 +66,72 @@ def reliability_grid(
     """
     if not diagrams:
         raise ValueError("no diagrams: expected at least one forecaster")
-    if axes is None:
-        from matplotlib.figure import Figure
-
-        columns = min(columns, len(diagrams))
-        rows = math.ceil(len(diagrams) / columns)
-        side = WIDTH / columns
-        figure = Figure(figsize=(WIDTH, rows * (side + 1.0) + 0.25))
-        drawn = list(np.atleast_1d(figure.subplots(rows, columns)).flat)
-        for empty in drawn[len(diagrams) :]:
-            empty.remove()
-        drawn = drawn[: len(diagrams)]
-        kinds = {str(d.band) for d in diagrams.values() if d.band is not None}
-        words = f"Area: {kinds.pop()}.  " if len(kinds) == 1 else ""
-        figure.supxlabel(
-            f"{words}Dashed: calibrated.\nBars: forecasts.",
-            fontsize=8.5,
-            color=COLOURS["muted"],
-            x=0.02,
-            ha="left",
-        )
-    else:
-        drawn, columns = list(axes), 1
-        if len(drawn) != len(diagrams):
-            raise ValueError(f"{len(drawn)} axes for {len(diagrams)} diagrams: expected as many")
+    drawn = _panels(len(diagrams), min(columns, len(diagrams))) if axes is None else list(axes)
+    if len(drawn) != len(diagrams):
+        raise ValueError(f"{len(drawn)} axes for {len(diagrams)} diagrams: expected as many")
     for i, (panel, (name, diagram)) in enumerate(zip(drawn, diagrams.items(), strict=True)):
         _curve(diagram, panel, size=0.75)
         _histogram(diagram, panel, labels=False)
         t = diagram.decomposition
-        lines = [
-            _counts(diagram, short=True),
-            f"S {_number(t.score)}",
-            f"MCB {_number(t.mcb)} DSC {_number(t.dsc)}",
-        ]
-        _heading(panel, name, [lines[0], f"{lines[1]}  {lines[2]}"], width=30, fontsize=7.5)
-        if i % columns:
+        terms = f"S {_number(t.score)}, MCB {_number(t.mcb)}, DSC {_number(t.dsc)}"
+        _heading(
+            panel, textwrap.shorten(name, 26, placeholder="…"), [_counts(diagram, short=True), terms], 7.5
+        )
+        if axes is None and i % min(columns, len(diagrams)):
             panel.tick_params(axis="y", labelleft=False)
             panel.set_ylabel("")
+    if axes is None:
+        figure = drawn[0].get_figure(root=True)
+        assert figure is not None
+        bands = {str(d.band) for d in diagrams.values() if d.band is not None}
+        words = [f"area: {', '.join(sorted(bands))}"] if bands else []
+        words.append("line: these forecasts; dashed: calibrated; dotted: base rate; bars: items by forecast")
+        figure.text(
+            0.02, 0.06 / figure.get_figheight(), "\n".join(words), fontsize=7.5, color=COLOURS["muted"]
+        )
     return drawn
+
+
+def _unarranged(width: float, height: float) -> Figure:
+    """A figure whose axes keep their places: squares of known size need no layout engine."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height))
+    figure.set_layout_engine("none")
+    return figure
+
+
+def _square(figure: Figure, left: float, bottom: float, side: float) -> Axes:
+    """Square axes, in inches from the figure's lower left corner."""
+    width, height = figure.get_size_inches()
+    return figure.add_axes((left / width, bottom / height, side / width, side / height))
+
+
+def _panels(count: int, columns: int) -> list[Axes]:
+    rows = math.ceil(count / columns)
+    side = (WIDTH - _SMALL_LEFT - _RIGHT - (columns - 1) * _SMALL_GAP) / columns
+    row = _SMALL_BELOW + side + _SMALL_ABOVE
+    figure = _unarranged(WIDTH, rows * row + 0.35)
+    return [
+        _square(
+            figure,
+            _SMALL_LEFT + (i % columns) * (side + _SMALL_GAP),
+            0.35 + (rows - 1 - i // columns) * row + _SMALL_BELOW,
+            side,
+        )
+        for i in range(count)
+    ]
 
 
 def _curve(diagram: ReliabilityDiagram, axes: Axes, size: float) -> None:
     axes.plot([0, 1], [0, 1], color=COLOURS["muted"], linewidth=1.1, linestyle=(0, (4, 3)), zorder=2)
     axes.plot(
-        [0, 1], [diagram.base_rate] * 2, color=COLOURS["line"], linewidth=1.0, linestyle=(0, (1, 2)), zorder=1
+        [0, 1],
+        [diagram.base_rate] * 2,
+        color=COLOURS["muted"],
+        linewidth=1.0,
+        linestyle=(0, (1, 2)),
+        zorder=1,
     )
     if diagram.band is not None and not np.isnan(diagram.band.low).any():
         _band(diagram, diagram.band, axes)
@@ -177,37 +208,33 @@ def _histogram(diagram: ReliabilityDiagram, axes: Axes, *, labels: bool) -> None
     bars.set_xticks(ticks, [f"{t:g}" for t in ticks], fontsize=size)
     most = int(diagram.histogram.max())
     bars.set_ylim(0, most * 1.05)
-    bars.set_yticks([most], [f"{most:,}"], fontsize=size - 1)
     axes.set_xticks(ticks, [])
     if labels:
-        bars.set_xlabel("forecast probability, and how many items have it")
+        bars.set_yticks([most], [f"{most:,}"], fontsize=size - 1)
+        bars.set_xlabel("forecast probability (bars: items)")
+    else:
+        bars.set_yticks([])
 
 
 def _counts(diagram: ReliabilityDiagram, short: bool = False) -> str:
     words = f"n = {diagram.n:,}"
     if diagram.n_clusters is not None:
-        words += f" in {diagram.n_clusters:,} clusters" if not short else f" ({diagram.n_clusters:,} cl.)"
+        words += f" in {diagram.n_clusters:,}" + ("" if short else " clusters")
     if diagram.n_dropped and not short:
         words += f" ({diagram.n_dropped:,} dropped)"
-    return f"{words}, {'base rate' if not short else 'base'} {_number(diagram.base_rate)}"
+    return f"{words}, base rate {_number(diagram.base_rate)}"
 
 
-def _terms(diagram: ReliabilityDiagram) -> list[str]:
+def _terms(diagram: ReliabilityDiagram) -> str:
     t = diagram.decomposition
-    return [f"Brier {_number(t.score)} = MCB {_number(t.mcb)} − DSC {_number(t.dsc)} + UNC {_number(t.unc)}"]
-
-
-def _band_words(band: Band) -> str:
-    if np.isnan(band.low).any():
-        return "no band: a single cluster"
-    return f"area: {band}"
+    return f"Brier {_number(t.score)} = MCB {_number(t.mcb)} − DSC {_number(t.dsc)} + UNC {_number(t.unc)}"
 
 
 def _number(value: float) -> str:
-    return "∞" if math.isinf(value) else f"{value:.3f}"
+    return f"{value:.3f}"
 
 
-def _heading(axes: Axes, title: str | None, lines: list[str], width: int, fontsize: float = 9.0) -> None:
+def _heading(axes: Axes, title: str | None, lines: list[str], fontsize: float) -> None:
     """Title and numbers, left-aligned above the axes."""
     axes.annotate(
         "\n".join(lines),
@@ -222,13 +249,11 @@ def _heading(axes: Axes, title: str | None, lines: list[str], width: int, fontsi
         linespacing=1.35,
     )
     if title is not None:
-        axes.set_title(
-            textwrap.fill(title, width), pad=6 + fontsize * 1.35 * 1.17 * len(lines), fontsize=fontsize + 1.5
-        )
+        axes.set_title(title, pad=7 + fontsize * 1.35 * 1.17 * len(lines), fontsize=fontsize + 1.5)
 
 
 def _legend(diagram: ReliabilityDiagram, axes: Axes) -> None:
-    """Words beside the lines, in the corner that they leave free."""
+    """The key, beneath everything: inside the square it would sooner or later stand on a line."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -236,28 +261,20 @@ def _legend(diagram: ReliabilityDiagram, axes: Axes) -> None:
     handles: list[Any] = [
         Line2D([], [], color=COLOURS["blue"], linewidth=2.8, marker=marker, label="these forecasts"),
         Line2D([], [], color=COLOURS["muted"], linewidth=1.1, linestyle=(0, (4, 3)), label="calibrated"),
-        Line2D([], [], color=COLOURS["line"], linewidth=1.0, linestyle=(0, (1, 2)), label="base rate"),
+        Line2D([], [], color=COLOURS["muted"], linewidth=1.2, linestyle=(0, (1, 2)), label="base rate"),
     ]
-    if diagram.band is not None and not np.isnan(diagram.band.low).any():
-        handles.insert(
-            1,
-            Patch(
-                facecolor=COLOURS["sky"], alpha=0.45, label=f"{diagram.band.level:.0%} {diagram.band.kind}"
-            ),
-        )
-    upper = lower = 0.0
-    grid = np.linspace(0, 1, 101)
-    lines = [diagram.at(grid)]
     if diagram.band is not None:
-        lines.extend(diagram.band.at(grid))
-    for line in lines:
-        upper += float(np.nansum(np.maximum(line[:45] - 0.66, 0)))
-        lower += float(np.nansum(np.maximum(0.34 - line[56:], 0)))
+        missing = bool(np.isnan(diagram.band.low).any())
+        words = str(diagram.band).replace(", ", ",\n") if not missing else "no band:\na single cluster"
+        handles.append(Patch(facecolor=COLOURS["sky"], alpha=0.0 if missing else 0.45, label=words))
     axes.legend(
         handles=handles,
-        loc="upper left" if upper <= lower else "lower right",
-        borderaxespad=0.2,
+        loc="upper center",
+        bbox_to_anchor=(0.5, -_GAP - _BARS - 0.145),
+        ncols=2,
+        borderaxespad=0,
         handlelength=1.8,
-        labelspacing=0.3,
+        labelspacing=0.35,
+        columnspacing=1.2,
         fontsize=8.5,
     )

@@ -76,7 +76,7 @@ def test_report_is_self_contained_and_fits(
     ids = page.evaluate("[...document.querySelectorAll('[id]')].map(e => e.id)")
     assert len(ids) == len(set(ids))
     figures = page.query_selector_all("figure")
-    assert len(figures) == {"example": 4, "eighteen": 4, "single": 1, "ordinal": 1}[name]
+    assert len(figures) == {"example": 3, "eighteen": 4, "single": 1, "ordinal": 1}[name]
     assert all(figure.query_selector("svg[role=img][aria-label]") for figure in figures)
     # type in figures stays readable
     small = page.evaluate(

@@ -14,10 +14,12 @@ from evalkit.reports.forecasts.wording import counted, finite, interval, level, 
 from evalkit.reports.tables import Column, Html, Table, notice
 
 if TYPE_CHECKING:
-    from evalkit.scoring import Comparison
+    from evalkit.scoring import Comparison, Pair
 
 #: forecasters who are compared pair by pair, from the best
 MOST = 18
+#: up to so many forecasters the table has all pairs, and the picture would say nothing more
+FEW = 4
 
 
 @dataclass(frozen=True)
@@ -51,29 +53,22 @@ class ComparisonView:
         )
 
     def table(self) -> Table | Html:
-        """Everybody against the best."""
+        """All pairs of a few forecasters, or everybody against the best."""
         found = self.comparison
         if found is None:
             return notice(
                 "info", "There is one forecaster, so there is nothing to compare.", heading="One forecaster"
             )
-        best, *others = self._names
-        rows = []
-        for other in others:
-            pair = found.pair(other, best)
-            rows.append(
-                [
-                    name(other),
-                    pair.n,
-                    pair.n_clusters if found.clustered else None,
-                    None if math.isnan(pair.difference) else pair.difference,
-                    interval(pair.low, pair.high),
-                    p_value(pair.p),
-                    p_value(pair.p_adjusted),
-                ]
-            )
+        every = len(self._names) <= FEW
+        best = self._reference(found)
+        pairs = (
+            [found.pair(b, a) for i, a in enumerate(self._names) for b in self._names[i + 1 :]]
+            if every
+            else [found.pair(who, best) for who in self._names if who != best]
+        )
         columns: list[Column | str] = [
-            "Forecaster",
+            "First" if every else "Forecaster",
+            "Second",
             Column("n", numeric=True),
             Column("Clusters", numeric=True),
             Column("Difference", numeric=True, format="+.3f"),
@@ -81,23 +76,47 @@ class ComparisonView:
             Column("p", numeric=True),
             Column("p, Holm", numeric=True),
         ]
-        if not found.clustered:
-            columns, rows = columns[:2] + columns[3:], [row[:2] + row[3:] for row in rows]
+        left = {1} if not every else set()
+        left |= set() if found.clustered else {3}
+        rows = [[cell for i, cell in enumerate(self._row(pair)) if i not in left] for pair in pairs]
         return Table(
-            columns,
+            [column for i, column in enumerate(columns) if i not in left],
             rows,
-            caption=f"Mean Brier score less that of {name(best)}",
-            note="Above zero: worse. Each pair on the questions that both answered. p: sign-flip permutation test"
+            caption="Pairs: mean Brier score of the first less that of the second"
+            if every
+            else f"Mean Brier score less that of {name(best)}",
+            note=("Above zero: the first is worse." if every else "Above zero: worse.")
+            + " Each pair on the questions that both answered. p: sign-flip permutation test"
             + (", clusters flip as a whole" if found.clustered else "")
-            + f"; Holm over all {counted(len(found.pairs), 'pair')}"
+            + f"; Holm over {counted(len(found.pairs), 'pair')}"
             + (f" of the {MOST} best" if len(self.board.rows) > MOST else "")
-            + ". The best one was picked by its score, which makes it look better than it is.",
+            + "."
+            + ("" if every else " The best was picked by its score, which makes it look better than it is."),
         )
 
+    def _reference(self, found: Comparison) -> str:
+        """The best of those who share a question with somebody."""
+        for who in self._names:
+            if any(found.pair(who, other).n for other in self._names if other != who):
+                return who
+        return self._names[0]
+
+    def _row(self, pair: Pair) -> list[Any]:
+        return [
+            name(str(pair.first)),
+            name(str(pair.second)),
+            pair.n,
+            pair.n_clusters,
+            None if math.isnan(pair.difference) else pair.difference,
+            interval(pair.low, pair.high),
+            p_value(pair.p),
+            p_value(pair.p_adjusted),
+        ]
+
     def figure(self) -> None:
-        """All pairs in one picture; nothing where there are fewer than three forecasters."""
+        """All pairs in one picture, where the table has not all of them."""
         found = self.comparison
-        if found is None or len(self._names) < 3:
+        if found is None or len(self._names) <= FEW:
             return
         clear = [p for p in found.pairs if math.isfinite(p.p_adjusted) and p.p_adjusted <= self.board.alpha]
         drawn = found.plot().get_figure(root=True)

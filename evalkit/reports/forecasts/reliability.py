@@ -35,10 +35,12 @@ class ReliabilityView:
         """What a diagram is of: title, binary forecasts and forecaster; classes one by one, against the rest."""
         ranked = [row.forecaster for row in self.board.rows if row.n]
         if not self.forecasts.classes:
-            return [(name(who, 18), self.forecasts, who) for who in ranked]
+            most = 30 if len(ranked) <= FEW else 18
+            return [(name(who, most), self.forecasts, who) for who in ranked]
         several = len(ranked) > 1
+        most = 30 if len(ranked) * len(self.forecasts.classes) <= FEW else 18
         return [
-            (name(f"{who}: {label}" if several else label, 18), self.forecasts.of_class(k), who)
+            (name(f"{who}: {label}" if several else label, most), self.forecasts.of_class(k), who)
             for who in ranked
             for k, label in enumerate(self.forecasts.classes)
         ]

@@ -101,7 +101,7 @@ class ScoresView:
             label,
             f"{found.mean:.3f}",
             interval=f"{level(self.board.alpha)} interval {spread}" if spread else "no interval",
-            n=f"{found.n:,} questions"
+            n=counted(found.n, "question")
             + (f" in {counted(found.n_clusters, 'cluster')}" if found.n_clusters is not None else ""),
             note="the most frequent class; share of the resolved questions"
             if self.forecasts.classes
@@ -212,15 +212,20 @@ class ScoresView:
                 (Column("MCB", numeric=True, format=".3f"), lambda r: r.mcb),
                 (Column("DSC", numeric=True, format=".3f"), lambda r: r.dsc),
                 (Column("UNC", numeric=True, format=".3f"), lambda r: r.unc),
-                (Column("Base rate", numeric=True, format=".3f"), lambda r: r.base_rate),
             ]
         return Table(
             [column for column, _ in columns],
             [[of(row) for _, of in columns] for row in rows],
-            caption="Scores" if len(rows) == 1 else "Scores, best first" if self._comparable else "Raw scores, lowest first",
-            note="Lower is better, for DSC higher. "
-            + ("Brier = MCB − DSC + UNC: miscalibration, discrimination, uncertainty of the outcomes." if binary else ""),
-        )  # fmt: skip
+            caption="Scores"
+            if len(rows) == 1
+            else "Scores, best first"
+            if self._comparable
+            else "Raw scores, lowest first",
+            note="Lower is better, for DSC higher. Brier = MCB − DSC + UNC: miscalibration, discrimination, uncertainty "
+            "of the outcomes."
+            if binary
+            else "Lower is better.",
+        )
 
     def figure(self) -> None:
         """Scores with their intervals; nothing for a single forecaster."""

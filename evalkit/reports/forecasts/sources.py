@@ -8,7 +8,7 @@ from typing import Any
 
 from evalkit.forecasts.forecast_set import ForecastSet
 from evalkit.forecasts.leaderboard import Leaderboard
-from evalkit.reports.forecasts.wording import name
+from evalkit.reports.forecasts.wording import counted, name
 from evalkit.reports.tables import Column, Html, Table, notice
 from evalkit.visible import visible
 
@@ -44,7 +44,7 @@ class SourcesView:
             return notice(
                 "ok",
                 f"Every forecaster answered every question, and every question has an outcome "
-                f"({self.forecasts.n:,} forecasts).",
+                f"({counted(self.forecasts.n, 'forecast')}).",
                 heading="Complete",
             )
         return Table(
