@@ -16,7 +16,7 @@ from evalkit.forecasts import ForecastSet
 from evalkit.reports.figures import svg
 from evalkit.reports.forecasts import ForecastReport, write_report
 from evalkit.reports.forecasts.small_multiples import small_multiples
-from evalkit.reports.forecasts.wording import name
+from evalkit.reports.forecasts.wording import distinct, name
 from evalkit.reports.results import plain
 from evalkit.reports.tables import Html, Table
 
@@ -187,6 +187,18 @@ def test_long_names_lose_their_middle() -> None:
     assert name("a" * 50 + "-v2").endswith("-v2")
     assert len(name("a" * 50, 20)) == 20
     assert name("\u202ex") == r"\u202ex"
+
+
+def test_names_that_become_the_same_are_numbered(shown: list[tuple[str, str, str]]) -> None:
+    assert distinct(["a", "b", "a"]) == ["a #1", "b", "a #2"]
+    frame = panel(6).to_frame()
+    frame["forecaster"] = "m" * 30 + frame["forecaster"].str[-1] + "m" * 30
+    report = ForecastReport(ForecastSet.from_frame(frame))
+    report.reliability.figure()
+    report.reliability.mcb_dsc()
+    for drawn, alt, _ in shown:
+        assert "#6" in drawn
+        assert "#6" in alt
 
 
 def test_options_reach_the_reading(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from evalkit.forecasts.forecast_set import ForecastSet
 from evalkit.forecasts.leaderboard import Leaderboard
 from evalkit.reports.figures import show
 from evalkit.reports.forecasts.small_multiples import small_multiples
-from evalkit.reports.forecasts.wording import finite, interval, level, name, p_value
+from evalkit.reports.forecasts.wording import distinct, finite, interval, level, name, p_value
 from evalkit.reports.tables import Column, Table
 
 if TYPE_CHECKING:
@@ -34,16 +34,27 @@ class ReliabilityView:
     def _subjects(self) -> list[tuple[str, ForecastSet, str]]:
         """What a diagram is of: title, binary forecasts and forecaster; classes one by one, against the rest."""
         ranked = [row.forecaster for row in self.board.rows if row.n]
-        if not self.forecasts.classes:
-            most = 30 if len(ranked) <= FEW else 18
-            return [(name(who, most), self.forecasts, who) for who in ranked]
-        several = len(ranked) > 1
-        most = 30 if len(ranked) * len(self.forecasts.classes) <= FEW else 18
-        return [
-            (name(f"{who}: {label}" if several else label, most), self.forecasts.of_class(k), who)
-            for who in ranked
-            for k, label in enumerate(self.forecasts.classes)
-        ]
+        classes = self.forecasts.classes
+        few = len(ranked) * max(len(classes), 1) <= FEW
+        most = 30 if few else 15
+        if not classes:
+            found = [(name(who, most), self.forecasts, who) for who in ranked]
+        else:
+            found = [
+                (
+                    "\n".join(name(text, most) for text in ([who, label] if len(ranked) > 1 else [label])),
+                    one,
+                    who,
+                )
+                for who in ranked
+                for label, one in self._classes.items()
+            ]
+        titles = distinct([title for title, *_ in found])
+        return [(title, one, who) for title, (_, one, who) in zip(titles, found, strict=True)]
+
+    @cached_property
+    def _classes(self) -> dict[str, ForecastSet]:
+        return {label: self.forecasts.of_class(k) for k, label in enumerate(self.forecasts.classes)}
 
     @cached_property
     def _diagrams(self) -> list[ReliabilityDiagram]:
@@ -72,7 +83,7 @@ class ReliabilityView:
             drawn,
             alt="Reliability: "
             + "; ".join(
-                f"{title}, n = {d.n}, miscalibration {t.mcb:.3f}, discrimination {t.dsc:.3f}"
+                f"{title.replace(chr(10), ', ')}, n = {d.n}, miscalibration {t.mcb:.3f}, discrimination {t.dsc:.3f}"
                 for title, d, t in terms
             )
             + ".",
@@ -88,10 +99,8 @@ class ReliabilityView:
 
         if self.forecasts.classes or len(self._diagrams) < 2:
             return
-        terms = {
-            name(who, 24): d.decomposition
-            for (_, _, who), d in zip(self._subjects, self._diagrams, strict=False)
-        }
+        shown = distinct([name(who, 24) for _, _, who in self._subjects[:MOST]])
+        terms = {who: d.decomposition for who, d in zip(shown, self._diagrams, strict=True)}
         drawn = discrimination_plot(terms).get_figure(root=True)
         assert drawn is not None
         show(

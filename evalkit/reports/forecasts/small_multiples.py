@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from evalkit.calibration import ReliabilityDiagram
 
 _ACROSS = 3
-#: inches: a row of panels, and the labels around the whole
-_ROW, _BELOW = 1.85, 0.45
+#: inches: a row of panels, the labels around the whole, and a further line of titles
+_ROW, _BELOW, _LINE = 1.85, 0.45, 0.15
 #: share of the height that the tallest bar takes
 _TALLEST = 0.2
 
@@ -37,7 +37,8 @@ def small_multiples(diagrams: Mapping[str, ReliabilityDiagram]) -> Figure:
     from matplotlib.figure import Figure
 
     down = math.ceil(len(diagrams) / _ACROSS)
-    fig = Figure(figsize=(WIDTH, down * _ROW + _BELOW))
+    lines = max(title.count("\n") for title in diagrams)
+    fig = Figure(figsize=(WIDTH, down * (_ROW + lines * _LINE) + _BELOW))
     axes = list(fig.subplots(down, _ACROSS, squeeze=False).flat)
     for empty in axes[len(diagrams) :]:
         empty.set_axis_off()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from evalkit.visible import visible
 
@@ -17,6 +18,14 @@ def name(text: str, most: int = _LONGEST) -> str:
         return shown
     head = (most - 1) * 2 // 3
     return f"{shown[:head]}…{shown[len(shown) - (most - 1 - head) :]}"
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """The names, numbered where shortening made two of them the same."""
+    return [
+        text if names.count(text) == 1 else f"{text} #{names[: at + 1].count(text)}"
+        for at, text in enumerate(names)
+    ]
 
 
 def interval(low: float | None, high: float | None, digits: int = 3) -> str | None:
