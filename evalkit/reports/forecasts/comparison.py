@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from evalkit.forecasts.forecast_set import ForecastSet
 from evalkit.forecasts.leaderboard import Leaderboard
 from evalkit.reports.figures import show
-from evalkit.reports.forecasts.wording import counted, finite, interval, level, name, p_value
+from evalkit.reports.forecasts.wording import counted, finite, interval, level, name, named, p_value
 from evalkit.reports.tables import Column, Html, Table, notice
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 MOST = 18
 #: up to so many forecasters the table has all pairs, and the picture would say nothing more
 FEW = 4
+#: beyond so many columns their numbers need small type
+CROWDED = 12
 
 
 @dataclass(frozen=True)
@@ -103,8 +105,8 @@ class ComparisonView:
 
     def _row(self, pair: Pair) -> list[Any]:
         return [
-            name(str(pair.first)),
-            name(str(pair.second)),
+            named(str(pair.first)),
+            named(str(pair.second)),
             pair.n,
             pair.n_clusters,
             None if math.isnan(pair.difference) else pair.difference,
@@ -119,7 +121,10 @@ class ComparisonView:
         if found is None or len(self._names) <= FEW:
             return
         clear = [p for p in found.pairs if math.isfinite(p.p_adjusted) and p.p_adjusted <= self.board.alpha]
-        drawn = found.plot().get_figure(root=True)
+        axes = found.plot()
+        if len(self._names) > CROWDED:
+            axes.tick_params(axis="x", labelsize=7)
+        drawn = axes.get_figure(root=True)
         assert drawn is not None
         show(
             drawn,

@@ -10,7 +10,7 @@ from evalkit.forecasts.forecast_set import ForecastSet
 from evalkit.forecasts.leaderboard import Leaderboard
 from evalkit.reports.figures import show
 from evalkit.reports.forecasts.small_multiples import small_multiples
-from evalkit.reports.forecasts.wording import distinct, finite, interval, level, name, p_value
+from evalkit.reports.forecasts.wording import distinct, finite, interval, level, name, named, p_value
 from evalkit.reports.tables import Column, Table
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class ReliabilityView:
         spread = f"{level(self.board.alpha)} interval"
         rows = [
             [
-                name(who),
+                named(who),
                 first.n,
                 float(first),
                 interval(a.low, a.high),

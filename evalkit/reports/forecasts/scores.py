@@ -9,7 +9,7 @@ from typing import Any
 from evalkit.forecasts.forecast_set import ForecastSet
 from evalkit.forecasts.leaderboard import Leaderboard, Row
 from evalkit.reports.figures import Estimate, interval_plot, show
-from evalkit.reports.forecasts.wording import counted, interval, level, name
+from evalkit.reports.forecasts.wording import counted, interval, level, name, named
 from evalkit.reports.tables import Card, Column, Html, Table, cards, notice
 
 #: fewer independent units than this, and an interval leans on assumptions
@@ -184,7 +184,7 @@ class ScoresView:
         rows, board = self.board.rows, self.board
         binary, ordinal = board.kind == "binary", board.kind == "ordinal"
         columns: list[tuple[Column, Any]] = [
-            (Column("Forecaster"), lambda r: name(r.forecaster)),
+            (Column("Forecaster"), lambda r: named(r.forecaster)),
             (Column("n", numeric=True), lambda r: r.n),
         ]
         if any(r.n_clusters != r.n for r in rows):

@@ -29,6 +29,8 @@ _ACROSS = 3
 _ROW, _BELOW, _LINE = 1.85, 0.45, 0.15
 #: share of the height that the tallest bar takes
 _TALLEST = 0.2
+#: places at which the area is drawn: it is a few millimetres wide
+_PLACES = 60
 
 
 @styled
@@ -58,7 +60,9 @@ def _draw(ax: Axes, title: str, diagram: ReliabilityDiagram) -> None:
     ax.plot([0, 1], [0, 1], color=COLOURS["muted"], linewidth=0.9, linestyle=(0, (4, 2)), zorder=2)
     band = diagram.band
     if band is not None and not np.isnan(band.low).any():
-        ax.fill_between(band.x, band.low, band.high, color=COLOURS["sky"], alpha=0.35, linewidth=0, zorder=1)
+        x = np.unique(np.append(np.linspace(band.x[0], band.x[-1], _PLACES), band.x[[0, -1]]))
+        low, high = band.at(x)
+        ax.fill_between(x, low, high, color=COLOURS["sky"], alpha=0.35, linewidth=0, zorder=1)
     bars = len(diagram.histogram)
     heights = _TALLEST * diagram.histogram / max(int(diagram.histogram.max()), 1)
     ax.bar(np.arange(bars) / bars, heights, width=1 / bars, align="edge", color=COLOURS["line"], zorder=0)

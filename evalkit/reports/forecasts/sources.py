@@ -8,7 +8,7 @@ from typing import Any
 
 from evalkit.forecasts.forecast_set import ForecastSet
 from evalkit.forecasts.leaderboard import Leaderboard
-from evalkit.reports.forecasts.wording import counted, name
+from evalkit.reports.forecasts.wording import counted, named
 from evalkit.reports.tables import Column, Html, Table, notice
 from evalkit.visible import visible
 
@@ -37,7 +37,7 @@ class SourcesView:
     def missing(self) -> Table | Html:
         """What was asked and not answered, by forecaster."""
         rows = [
-            [name(r.forecaster), r.n, r.n_missing, r.n_unresolved, r.n_absent]
+            [named(r.forecaster), r.n, r.n_missing, r.n_unresolved, r.n_absent]
             for r in sorted(self.board.rows, key=lambda r: r.forecaster)
         ]
         if not any(row[2] or row[3] or row[4] for row in rows):
@@ -72,7 +72,7 @@ class SourcesView:
         )
         rows += [["Read as", visible(text)] for text in origin.guessed]
         rows += [["Note", visible(text)] for text in origin.notes]
-        return Table(["What", "Value"], rows, caption="Data")
+        return Table(["What", "Value"], rows, caption="Data", stack=True)
 
     def methods(self) -> Html:
         """Conventions of these numbers, then what each method shows and does not."""

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from html import escape
 
+from evalkit.reports.tables import Html
 from evalkit.visible import visible
 
 #: characters of a name that a table or figure shows
 _LONGEST = 40
+#: characters of a name that is never broken
+_SHORT = 14
 
 
 def name(text: str, most: int = _LONGEST) -> str:
@@ -18,6 +22,13 @@ def name(text: str, most: int = _LONGEST) -> str:
         return shown
     head = (most - 1) * 2 // 3
     return f"{shown[:head]}…{shown[len(shown) - (most - 1 - head) :]}"
+
+
+def named(text: str) -> Html:
+    """A name in a cell: one that is long gets room for about half of it in a line."""
+    shown = name(text)
+    kind = ' class="name"' if len(shown) > _SHORT else ""
+    return Html(f"<span{kind}>{escape(shown)}</span>", shown)
 
 
 def distinct(names: Sequence[str]) -> list[str]:
