@@ -30,8 +30,8 @@ from evalkit.calibration.binned_interval import BinnedResiduals, limits, p_value
 from evalkit.calibration.bins import Binning, Bins, bin_edges, binned, cells, frequency_variance
 from evalkit.calibration.canonical import canonical, units
 from evalkit.calibration.intervals import MiscalibrationInterval, check_alpha, unit_caveats
+from evalkit.exact_sums import Floats
 from evalkit.scoring.inputs import Items, Missing, binary_items, categorical_items
-from evalkit.scoring.sums import Floats
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -34,8 +34,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from evalkit.calibration.canonical import units
+from evalkit.exact_sums import Floats
 from evalkit.scoring.inputs import Items
-from evalkit.scoring.sums import Floats
 from evalkit.uncertainty import cluster_se
 
 if TYPE_CHECKING:

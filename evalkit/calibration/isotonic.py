@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from evalkit.scoring.sums import Floats, chunks
+from evalkit.exact_sums import Floats, chunks
 
 Counts = NDArray[np.int64]
 

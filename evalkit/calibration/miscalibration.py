@@ -24,8 +24,8 @@ from evalkit.calibration.intervals import (
 )
 from evalkit.calibration.isotonic import isotonic
 from evalkit.calibration.noise import sums_at
+from evalkit.exact_sums import Floats
 from evalkit.scoring.inputs import Items, Missing, binary_items
-from evalkit.scoring.sums import Floats
 
 Rule = Literal["brier", "log"]
 #: folds in which the lower limit is found

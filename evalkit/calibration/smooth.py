@@ -33,8 +33,8 @@ from evalkit.calibration.intervals import (
     unit_caveats,
 )
 from evalkit.calibration.noise import Places, consistency_noise, residual_noise, sums_at
+from evalkit.exact_sums import Floats, chunks, order_free_sum
 from evalkit.scoring.inputs import Items, Missing, binary_items
-from evalkit.scoring.sums import Floats, chunks, order_free_sum
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,10 +13,12 @@ d with probability P(sum E_i (d - y_i) > 0), and
 
     P = (1 / 2 pi i) * integral of  1 / (s * prod_i (1 - a_i s))  ds,    a_i = d - y_i,
 
-up a vertical line with 0 < Re s < 1 / max a_i.  (It is the B-spline of Curry & Schoenberg 1966, without its
-divided differences, which fail on ties.)  The line goes through the saddle point, where the integrand is
-smallest, and s = c + i w sinh(u) makes the trapezoidal rule converge geometrically: 20 to 200 nodes for about
-13 digits, at any n and with any ties.  The same nodes give the density, so Newton's method finds the quantile.
+up a line with 0 < Re s < 1 / max a_i.  (It is the B-spline of Curry & Schoenberg 1966, without its divided
+differences, which fail on ties.)  The line goes through the saddle point, where the integrand is smallest, and
+follows steepest descent there as a hyperbola.  All singularities are real, so that the trapezoidal rule in the
+hyperbola's parameter converges geometrically (Weideman & Trefethen 2007): its step is halved until nothing changes,
+which takes tens of nodes for some twelve digits, at any n and with any ties.  The same nodes give the density, so
+Newton's method finds the quantile.
 """
 
 from __future__ import annotations
