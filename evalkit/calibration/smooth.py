@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 #: steps of the grid on which the error is computed
 GRID = 8192
 #: calibrated samples and draws of the noise
-DRAWS = 1000
+DRAWS = 500
 #: items in a chunk, and bits of a residual: a chunk adds up exactly in a float64
 _CHUNK, _BITS = 1 << 17, 36
 #: bisections: of the error, and of a limit that is found by resampling
@@ -203,7 +203,7 @@ def _falling_root(f: Callable[[float], float], low: float, high: float, rounds: 
 
 def _steps(sigma: float) -> int:
     """Steps of a coarser grid that still resolves the kernel, for what is resampled."""
-    return int(min(max(2 ** math.ceil(math.log2(4 / max(sigma, 1e-6))), 128), 2048))
+    return int(min(max(2 ** math.ceil(math.log2(4 / max(sigma, 1e-6))), 128), 1024))
 
 
 def _shares(items: Items) -> Floats:
