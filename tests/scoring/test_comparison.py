@@ -254,11 +254,12 @@ def test_the_plot_shows_everybody(count: int, reference: str | None) -> None:
 
 
 def test_a_difference_that_only_rounds_is_constant() -> None:
-    """0.3 - 0.2 and 0.5 - 0.4 differ in the last bit: that is no evidence of certainty."""
-    scores = [0.3, 0.2, 0.5, 0.4, 0.9, 0.8]
+    """0.3 - 0.2 and 1.2 - 1.1 differ in the last bit: that is no evidence of certainty."""
+    scores = [0.3, 0.2, 1.2, 1.1, 0.9, 0.8]
+    assert 0.3 - 0.2 != 1.2 - 1.1
     pair = compare(["a", "b"] * 3, [1, 1, 2, 2, 3, 3], scores).pairs[0]
     assert pair.difference == pytest.approx(0.1)
     assert math.isnan(pair.low)
     assert "no evidence of certainty" in pair.reason
-    bounded = compare(["a", "b"] * 3, [1, 1, 2, 2, 3, 3], scores, bounds=(0, 1)).pairs[0]
+    bounded = compare(["a", "b"] * 3, [1, 1, 2, 2, 3, 3], scores, bounds=(0, 2)).pairs[0]
     assert bounded.low < 0 < 0.1 < bounded.high

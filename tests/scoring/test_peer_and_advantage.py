@@ -92,3 +92,14 @@ def test_bounds_give_an_interval_at_any_n() -> None:
 def test_what_advantage_refuses(score: list[float], reference: list[float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         score_advantage(score, reference)
+
+
+def test_a_difference_that_only_rounds_has_no_interval() -> None:
+    ours, theirs = [0.2, 1.1, 0.8], [0.3, 1.2, 0.9]
+    found = score_advantage(ours, theirs)
+    assert float(found) == pytest.approx(0.1)
+    assert math.isnan(found.low)
+    assert "(no interval)" in found.summary()
+    peers = peer_scores(["a"] * 3 + ["b"] * 3, [1, 2, 3] * 2, ours + theirs)
+    assert peers.score("a") == pytest.approx(0.1)
+    assert np.isnan(peers.low).all()
