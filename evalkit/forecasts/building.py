@@ -144,10 +144,16 @@ def _weights(table: pd.DataFrame, column: str | None, problems: list[Problem]) -
     weight, found = cells.numbers(table[column], column, "weight")
     problems += found
     bad = {p.row for p in found}
-    for row in np.flatnonzero(~(np.isfinite(weight) & (weight >= 0))).tolist():
+    for row in np.flatnonzero(~(np.isfinite(weight) & (weight > 0))).tolist():
         if row not in bad:
             problems.append(
-                Problem(f"{weight[row]:g} is no weight", row, column, "a number from 0 up", "correct it")
+                Problem(
+                    f"{weight[row]:g} is no weight",
+                    row,
+                    column,
+                    "a number above 0",
+                    "correct it, or leave the row out",
+                )
             )
     return weight
 

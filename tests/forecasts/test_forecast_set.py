@@ -158,6 +158,8 @@ def problem(text: str, folder: Path, **options: Any) -> EvalkitError:
         ("p,y\n.3,2\n", "line 2, y", "2 is no outcome", ""),
         ("p,y\n.3,.5\n", "line 2, y", "0.5 is no outcome", "--fractional"),
         ("p,y,weight\n.3,1,-1\n", "line 2, weight", "-1 is no weight", ""),
+        ("p,y,weight\n.3,1,0\n", "line 2, weight", "0 is no weight", ""),
+        ("p,y,weight\n.3,1,\n", "line 2, weight", "nan is no weight", ""),
         ("p,y,model\n.3,1,\n", "line 2, model", "no forecaster", "fill it in"),
         ("p,y,id\n.3,1,a\n.4,1,a\n", "line 3", "the first is in line 2", "--time"),
         ("p,y,id,model\n.3,1,a,M\n.4,0,a,N\n", "line 3", "has two outcomes", "--question"),
