@@ -17,9 +17,9 @@ not vary: the coverage of a 90 % band was 0 to .7 in the outer tenths (n = 50 �
 isotonic fit is inconsistent elsewhere too (Kosorok 2008; Sen, Banerjee & Woodroofe 2010).  The test needs no
 draws, no smoothing and no derivative.
 
-Weights and clusters.  The log ratio is divided by the design effect of the block (Rao & Scott 1981), from the
-dependence of `evalkit.calibration.dependence`; the quantile is that of t² with G - 1 degrees of freedom, for G
-clusters.
+Weights and clusters.  The log ratio is divided by the design effect of the block and its neighbours (Rao &
+Scott 1981), from the dependence of `evalkit.calibration.dependence`; the quantile is that of t² with G - 1
+degrees of freedom, for G clusters.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from evalkit.calibration.bands import Band, cluster_caveats
 from evalkit.calibration.dependence import dependence, quantile, variance_inflation
 from evalkit.calibration.isotonic import pool
 from evalkit.calibration.sorted_items import Indices, SortedItems
-from evalkit.scoring.sums import Floats
+from evalkit.exact_sums import Floats
 
 #: forecasts at which an interval is computed; linear between them
 MOST_PLACES = 200
@@ -55,7 +55,7 @@ def confidence_band(data: SortedItems, *, level: float) -> Band:
     value = k / n
     of_item = np.repeat(block, data.n)
     strength = dependence(data, value[of_item])
-    inflation = variance_inflation(data, strength, of_item)[block]
+    inflation = _with_neighbours(variance_inflation(data, strength, of_item), n)[block]
     share = data.weight / n[block]
     limit = quantile((1 + level) / 2, data.n_clusters) ** 2 * (_D_SHARE + (1 - _D_SHARE) * share) * inflation
     low, high = np.empty(len(places)), np.empty(len(places))
@@ -70,6 +70,16 @@ def confidence_band(data: SortedItems, *, level: float) -> Band:
     if data.cluster is not None:
         method += f", dependence λ = {strength:.2f} within {data.n_clusters} clusters"
     return Band("confidence", level, False, data.x[places], low, high, method, caveats)
+
+
+def _with_neighbours(inflation: Floats, weight: Floats) -> Floats:
+    """Mean design effect of a block and the two beside it, to which its interval extends, by their weight."""
+
+    def of_three(values: Floats) -> Floats:
+        around = np.pad(values, 1)
+        return around[:-2] + around[1:-1] + around[2:]
+
+    return of_three(inflation * weight) / of_three(weight)
 
 
 Fit = tuple[Floats, Floats]
@@ -104,9 +114,9 @@ def _ratio(free: float, below: Fit, here: tuple[float, float], above: Fit) -> Ca
 
     def lost(theta: float) -> float:
         value = best.copy()
-        np.minimum(value[:at], theta, value[:at])
+        np.minimum(value[:at], theta, out=value[:at])
         value[at] = theta
-        np.maximum(value[at + 1 :], theta, value[at + 1 :])
+        np.maximum(value[at + 1 :], theta, out=value[at + 1 :])
         return free - _log_likelihood(k, n, value)
 
     return lost

@@ -21,21 +21,28 @@ from collections.abc import Callable
 import numpy as np
 
 from evalkit.calibration.sorted_items import Indices, SortedItems
-from evalkit.scoring.sums import Floats
+from evalkit.exact_sums import Floats
 
 #: neighbourhoods of like forecasts
 _TENTHS = 10
 
 
 def dependence(data: SortedItems, probability: Floats) -> float:
-    """λ in [0, 1] from outcomes whose probabilities are (n,); 0 where no cluster has two like items."""
+    """λ in [0, 1]; 0 where no cluster has two like items.
+
+    ``probability`` (n,) says how much outcomes may covary: the forecasts, or what they were recalibrated to.
+    Residuals are those of the forecasts in both cases: a fit would follow the clusters that are to be judged.
+    """
     if data.cluster is None or data.n_clusters is None:
         return 0.0
     n = len(data)
-    tenth = np.arange(n) * _TENTHS // n
+    # Equal forecasts stay together: what parts them is their content, and that is no neighbourhood.
+    fresh = np.flatnonzero(np.append(True, data.p[1:] != data.p[:-1]))
+    size = np.diff(np.append(fresh, n))
+    tenth = np.repeat((2 * fresh + size) * _TENTHS // (2 * n), size)
     order = np.lexsort((np.arange(n), data.cluster, tenth))
     cluster, tenth = data.cluster[order], tenth[order]
-    q, residual = probability[order], (data.y - probability)[order]
+    q, residual = probability[order], (data.y - data.p)[order]
     cell = np.cumsum(np.append(False, (np.diff(cluster) != 0) | (np.diff(tenth) != 0)))
     starts = np.flatnonzero(np.append(True, np.diff(cell) != 0))
     size = np.diff(np.append(starts, n))

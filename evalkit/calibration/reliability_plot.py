@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -24,14 +24,18 @@ from evalkit.figure_style import COLOURS, WIDTH, styled
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.transforms import Affine2DBase, Transform
 
 _TICKS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-#: height of the histogram and its distance from the diagram, in heights of the diagram
-_BARS, _GAP = 0.16, 0.05
+#: points between diagram and histogram, height of the histogram, and height of its tick labels
+_GAP, _BARS, _LABELS = 12, 42, 18
+_SMALL_GAP_POINTS, _SMALL_BARS = 6, 20
 #: inches beside, below and above the square of one diagram, and of one in a grid
-_LEFT, _RIGHT, _BELOW, _ABOVE = 0.72, 0.2, 1.88, 0.5
-_SMALL_LEFT, _SMALL_GAP, _SMALL_BELOW, _SMALL_ABOVE = 0.5, 0.22, 0.62, 0.62
+_LEFT, _RIGHT, _BELOW, _ABOVE = 0.76, 0.2, 1.85, 0.5
+_SMALL_LEFT, _SMALL_GAP, _SMALL_BELOW, _SMALL_ABOVE = 0.55, 0.22, 0.6, 0.62
 _TITLE_LINE = 0.2
+#: inches in which the terms of the score do not fit on one line
+_NARROW = 3.2
 
 
 @styled
@@ -51,7 +55,8 @@ def reliability_plot(
         axes = _square(figure, _LEFT, _BELOW, side)
     _curve(diagram, axes, size=1.0)
     _histogram(diagram, axes, labels=True)
-    _heading(axes, title, [_counts(diagram), _terms(diagram)], fontsize=9.0)
+    inches = axes.get_window_extent().transformed(_dpi_scale(axes).inverted()).width
+    _heading(axes, title, [_counts(diagram), *_terms(diagram, narrow=inches < _NARROW)], fontsize=9.0)
     _legend(diagram, axes)
     return axes
 
@@ -160,7 +165,8 @@ def _curve(diagram: ReliabilityDiagram, axes: Axes, size: float) -> None:
             clip_on=False,
         )
         single = diagram.low == diagram.high
-        axes.plot(diagram.low[single], diagram.value[single], linestyle="none", marker="o", **mark)
+        if single.any():  # marks of nothing would have a place, and squeeze the axes
+            axes.plot(diagram.low[single], diagram.value[single], linestyle="none", marker="o", **mark)
     axes.set_aspect("equal", adjustable="box")
     axes.set_xlim(-0.015, 1.015)
     axes.set_ylim(-0.015, 1.015)
@@ -193,7 +199,9 @@ def _band(diagram: ReliabilityDiagram, band: Band, axes: Axes) -> None:
 
 
 def _histogram(diagram: ReliabilityDiagram, axes: Axes, *, labels: bool) -> None:
-    bars = axes.inset_axes((0, -_GAP - _BARS, 1, _BARS))
+    gap, height = (_GAP, _BARS) if labels else (_SMALL_GAP_POINTS, _SMALL_BARS)
+    bars = axes.inset_axes((0, -gap - height, 1, height), transform=_points_below(axes))
+    bars.set_in_layout(False)
     width = 1 / HISTOGRAM_BARS
     bars.bar(
         (np.arange(HISTOGRAM_BARS) + 0.5) * width,
@@ -211,9 +219,27 @@ def _histogram(diagram: ReliabilityDiagram, axes: Axes, *, labels: bool) -> None
     axes.set_xticks(ticks, [])
     if labels:
         bars.set_yticks([most], [f"{most:,}"], fontsize=size - 1)
-        bars.set_xlabel("forecast probability (bars: items)")
+        # the axes' own label keeps room for what stands beneath them: a layout sees labels, but not their width
+        axes.set_xlabel("forecast probability (bars: items)\n\n\n", labelpad=_GAP + _BARS + _LABELS - 6)
     else:
         bars.set_yticks([])
+        axes.set_xlabel(" ", labelpad=_SMALL_GAP_POINTS + _SMALL_BARS)
+
+
+def _points_below(axes: Axes) -> Transform:
+    """Across in widths of the axes, up and down in points from their lower edge."""
+    from matplotlib.transforms import Affine2D, ScaledTranslation, blended_transform_factory
+
+    corner = ScaledTranslation(0, 0, cast("Affine2DBase", axes.transAxes))
+    points = Affine2D().scale(1 / 72) + _dpi_scale(axes) + corner
+    return blended_transform_factory(axes.transAxes, points)
+
+
+def _dpi_scale(axes: Axes) -> Transform:
+    """From inches to the figure's pixels."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    return figure.dpi_scale_trans
 
 
 def _counts(diagram: ReliabilityDiagram, short: bool = False) -> str:
@@ -225,9 +251,13 @@ def _counts(diagram: ReliabilityDiagram, short: bool = False) -> str:
     return f"{words}, base rate {_number(diagram.base_rate)}"
 
 
-def _terms(diagram: ReliabilityDiagram) -> str:
+def _terms(diagram: ReliabilityDiagram, narrow: bool) -> list[str]:
     t = diagram.decomposition
-    return f"Brier {_number(t.score)} = MCB {_number(t.mcb)} − DSC {_number(t.dsc)} + UNC {_number(t.unc)}"
+    parts = [
+        f"Brier {_number(t.score)} = MCB {_number(t.mcb)}",
+        f"− DSC {_number(t.dsc)} + UNC {_number(t.unc)}",
+    ]
+    return parts if narrow else [" ".join(parts)]
 
 
 def _number(value: float) -> str:
@@ -235,21 +265,21 @@ def _number(value: float) -> str:
 
 
 def _heading(axes: Axes, title: str | None, lines: list[str], fontsize: float) -> None:
-    """Title and numbers, left-aligned above the axes."""
-    axes.annotate(
-        "\n".join(lines),
-        (0, 1),
-        xycoords="axes fraction",
-        xytext=(0, 5),
-        textcoords="offset points",
-        va="bottom",
-        ha="left",
-        fontsize=fontsize,
-        color=COLOURS["ink"],
-        linespacing=1.35,
-    )
+    """Title and numbers, left-aligned above the axes.
+
+    Both are titles of the axes, the only texts whose width does not squeeze them in a layout; the upper one
+    stands on empty lines.
+    """
+    axes.set_title("\n".join(lines), loc="left", fontsize=fontsize, fontweight="normal", linespacing=1.35)
     if title is not None:
-        axes.set_title(title, pad=7 + fontsize * 1.35 * 1.17 * len(lines), fontsize=fontsize + 1.5)
+        axes.set_title(
+            title + "\n" * len(lines),
+            loc="center",
+            x=0.0,
+            ha="left",
+            fontsize=fontsize + 1.5,
+            linespacing=1.3,
+        )
 
 
 def _legend(diagram: ReliabilityDiagram, axes: Axes) -> None:
@@ -270,11 +300,12 @@ def _legend(diagram: ReliabilityDiagram, axes: Axes) -> None:
     axes.legend(
         handles=handles,
         loc="upper center",
-        bbox_to_anchor=(0.5, -_GAP - _BARS - 0.145),
+        bbox_to_anchor=(0.5, -_GAP - _BARS - _LABELS - 18),
+        bbox_transform=_points_below(axes),
         ncols=2,
         borderaxespad=0,
         handlelength=1.8,
         labelspacing=0.35,
         columnspacing=1.2,
         fontsize=8.5,
-    )
+    ).set_in_layout(False)

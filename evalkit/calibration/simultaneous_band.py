@@ -11,7 +11,7 @@ Puke & Ziegel 2022, "Honest calibration assessment for binary outcome prediction
 - Clusters: their means lie in [0, 1] and are independent, which gives Chernoff's bound in its Kullback-
   Leibler form for as many items as the largest cluster fits into the interval, and Hoeffding's (1963) for
   1/Σ(share of a cluster)² items; each gets half of the error.  Nothing is assumed about the dependence within
-  a cluster, so the band is wide.
+  a cluster, so the band is wide.  The same for outcomes between 0 and 1, each a cluster of its own.
 
 Intervals start and end at no more than `MOST_CELLS` places and have lengths that grow by a fifth: fewer
 intervals than all n²/2 cost little width, and leave more error to each.  They depend on forecasts alone.
@@ -25,7 +25,7 @@ import numpy as np
 from evalkit.calibration.bands import Band, cluster_caveats
 from evalkit.calibration.isotonic import pool
 from evalkit.calibration.sorted_items import Indices, SortedItems
-from evalkit.scoring.sums import Floats
+from evalkit.exact_sums import Floats
 
 #: cells, of equal mass where forecasts allow, whose runs are the intervals
 MOST_CELLS = 512
@@ -53,13 +53,17 @@ def simultaneous_confidence_band(data: SortedItems, *, level: float) -> Band:
     items = np.append(0, np.cumsum(data.n))[edges]
     happened = np.append(0.0, np.cumsum(events))[edges]
     n, k = items[end] - items[start], happened[end] - happened[start]
-    if data.cluster is None:
-        below, above = _clopper_pearson(n, k, error)
-        method = f"Clopper-Pearson bounds of {len(start):,} intervals"
-    else:
+    method = f"bounds of {len(start):,} intervals"
+    if data.cluster is not None:
         largest, squares = _cluster_shares(data.cluster, items, start, end)
         below, above = _bounded_means(k / n, largest, squares, error)
-        method = f"Chernoff-Hoeffding bounds of {len(start):,} intervals, {data.n_clusters} clusters"
+        method = f"Chernoff-Hoeffding {method}, {data.n_clusters} clusters"
+    elif not ((data.y == 0) | (data.y == 1)).all():
+        below, above = _bounded_means(k / n, 1 / n, 1 / n, error)
+        method = f"Chernoff-Hoeffding {method}"
+    else:
+        below, above = _clopper_pearson(n, k, error)
+        method = f"Clopper-Pearson {method}"
     cells = len(edges) - 1
     high, low = np.ones(cells), np.zeros(cells)
     np.minimum.at(high, start, above)
@@ -128,7 +132,7 @@ def _cluster_shares(cluster: Indices, items: Indices, start: Indices, end: Indic
         so_far = np.hstack([np.zeros((rows, 1)), np.cumsum(counts.reshape(rows, cells), axis=1)])
         for row in so_far:
             inside = row[end] - row[start]
-            np.maximum(largest, inside, largest)
+            np.maximum(largest, inside, out=largest)
             squares += np.square(inside)
     n = items[end] - items[start]
     return largest / n, squares / np.square(n)

@@ -220,3 +220,15 @@ def test_folds_hold_whole_clusters_and_as_many_of_them(rows: list[tuple[int, flo
     assert all(len(found) == 1 for found in per_cluster)
     sizes = np.bincount([found.pop() for found in per_cluster])
     assert sizes.max() - sizes.min() <= 1
+
+
+def test_many_items_are_resampled_as_sums_with_the_same_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawn one by one or as sums in groups, the p-value is that of one test."""
+    y, p, _ = sample(1500, 0.9, 2)
+    one_by_one = mcb_interval(y, p)
+    monkeypatch.setattr("evalkit.calibration.miscalibration._ONE_BY_ONE", 0)
+    monkeypatch.setattr("evalkit.calibration.miscalibration._GROUPS", 256)
+    grouped = mcb_interval(y, p)
+    assert 0.02 < one_by_one.p_value < 0.98
+    assert grouped.p_value == pytest.approx(one_by_one.p_value, abs=0.1)
+    assert grouped.high == one_by_one.high

@@ -171,6 +171,18 @@ def test_the_seed_is_the_users_and_the_datas() -> None:
     assert np.abs(bootstrap_mean(changed).replicates - same.replicates).max() > 1e-3
 
 
+def test_the_same_values_in_other_numbers_are_drawn_anew() -> None:
+    one, other = (bootstrap_mean([0.0] * k + [1.0] * (900 - k), replicates=500) for k in (450, 451))
+    assert abs(np.corrcoef(one.replicates, other.replicates)[0, 1]) < 0.25
+
+
+def test_ties_with_the_mean_count_half_below_it() -> None:
+    """Twenty items, half ones: one replicate in six equals the mean, and nothing is skewed."""
+    result = bootstrap_mean([0.0] * 10 + [1.0] * 10, replicates=20_000)
+    assert result.interval() == result.interval(kind="percentile")
+    assert result._bca_level(0.025) == pytest.approx(0.025, rel=0.05)
+
+
 def test_blocks_hold_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     x = GENERATOR.random(20_000)
     tracemalloc.start()

@@ -14,7 +14,8 @@ from evalkit.reports.forecasts.wording import counted, finite, interval, level, 
 from evalkit.reports.tables import Column, Html, Table, notice
 
 if TYPE_CHECKING:
-    from evalkit.scoring import Comparison, Pair
+    from evalkit.scoring import Comparison
+    from evalkit.scoring.comparison import Pair
 
 #: forecasters who are compared pair by pair, from the best
 MOST = 18
