@@ -265,6 +265,28 @@ def test_leaderboard_ranks_by_the_adjusted_score_where_coverage_differs() -> Non
     assert second.n_absent == int((~easy).sum())
 
 
+def test_ranks_say_which_others_the_data_leave_open() -> None:
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, 2, 400)
+    near = np.clip(0.5 + 0.3 * (y - 0.5) + 0.2 * rng.normal(size=(2, 400)), 0.01, 0.99)
+    frame = pd.DataFrame({"close 1": near[0], "close 2": near[1], "far off": 1 - near[0], "obs": y})
+    board = ForecastSet.from_frame(frame).leaderboard()
+    ranks = {row.forecaster: (row.rank, row.rank_low, row.rank_high) for row in board.rows}
+    assert ranks["far off"] == (3, 3, 3)
+    assert {ranks["close 1"][1:], ranks["close 2"][1:]} == {(1, 2)}
+    assert not board.adjusted  # everybody answered everything
+    assert all(row.adjusted is None for row in board.rows)
+    alone = ForecastSet.from_frame(frame[["close 1", "obs"]]).leaderboard()
+    assert alone.rows[0].rank is None
+
+
+def test_a_leaderboard_plots_itself() -> None:
+    board = ForecastSet.from_frame(long()).leaderboard()
+    axes = board.plot()
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == [row.forecaster for row in board.rows]
+    assert board.plot(axes) is axes
+
+
 def test_board_as_frame_and_as_json() -> None:
     board = ForecastSet.from_frame(long(forecast=[0.0, 0.4, 0.0, 0.5, 0.3, 0.8])).leaderboard()
     assert board.to_frame()["forecaster"].tolist() == [row.forecaster for row in board.rows]

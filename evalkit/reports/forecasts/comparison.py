@@ -14,8 +14,7 @@ from evalkit.reports.forecasts.wording import counted, finite, interval, level, 
 from evalkit.reports.tables import Column, Html, Table, notice
 
 if TYPE_CHECKING:
-    from evalkit.scoring import Comparison
-    from evalkit.scoring.comparison import Pair
+    from evalkit.scoring import Comparison, PairComparison
 
 #: forecasters who are compared pair by pair, from the best
 MOST = 18
@@ -104,7 +103,7 @@ class ComparisonView:
                 return who
         return self._names[0]
 
-    def _row(self, pair: Pair) -> list[Any]:
+    def _row(self, pair: PairComparison) -> list[Any]:
         return [
             named(str(pair.first)),
             named(str(pair.second)),
