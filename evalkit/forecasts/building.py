@@ -83,8 +83,7 @@ def build(
     columns["time"] = np.array([None] * n if time is None else time, dtype=object)
     columns["outcome"], columns["weight"] = outcome, weight
     for name in layout.extra:
-        if not layout.wide:
-            columns[_free_name(name, columns)] = table[name].to_numpy()
+        columns[_free_name(name, columns)] = table[name].to_numpy()
     columns = {k: np.tile(v, copies) if len(v) == n and copies > 1 else v for k, v in columns.items()}
     frame = pd.DataFrame(columns)
     if not problems:

@@ -92,6 +92,16 @@ def test_wide_and_long_are_the_same_set() -> None:
     assert one.accounts == other.accounts
 
 
+def test_columns_that_mean_nothing_to_the_set_are_kept() -> None:
+    wide = pd.DataFrame(
+        {"A": [0.1, 0.9], "B": [0.2, 0.4], "obs": [0, 1], "region": ["n", "s"], "horizon": [7, 9]}
+    )
+    frame = ForecastSet.from_frame(wide, {"forecast": ["A", "B"]}).to_frame()
+    assert frame["region"].tolist() == ["n", "s", "n", "s"]
+    assert frame["horizon"].tolist() == [7, 9, 7, 9]
+    assert "row_" in ForecastSet.from_frame(long(row=range(6))).to_frame()
+
+
 def ordinal(**changes: Any) -> pd.DataFrame:
     columns = {
         "low": [0.5, 0.1, 0.2],

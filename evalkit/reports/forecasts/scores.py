@@ -245,6 +245,7 @@ class ScoresView:
             reference=reference,
             xlabel=label + (f"\n(dashed: the base rate {base:.3f}, always)" if reference is not None else ""),
         )
+        drawn.axes[0].locator_params(axis="x", nbins=5)
         first, last = estimates[0], estimates[-1]
         title = "Adjusted Brier scores" if self._adjusted else "Brier scores"
         left = f" {len(rows) - len(shown)} more are in the table." if len(rows) > len(shown) else ""
