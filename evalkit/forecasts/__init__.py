@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 from evalkit.lazy import lazy_attributes
 
 if TYPE_CHECKING:
-    from evalkit.forecasts.forecast_set import ForecastSet, Provenance
+    from evalkit.forecasts.account import Provenance
+    from evalkit.forecasts.forecast_set import ForecastSet
     from evalkit.forecasts.leaderboard import Leaderboard
 
 __all__ = ["ForecastSet", "Leaderboard", "Provenance"]
 
 __getattr__ = lazy_attributes(
     __name__,
-    {"ForecastSet": "forecast_set", "Provenance": "forecast_set", "Leaderboard": "leaderboard"},
+    {"ForecastSet": "forecast_set", "Provenance": "account", "Leaderboard": "leaderboard"},
 )

@@ -83,8 +83,7 @@ def build(
     columns["time"] = np.array([None] * n if time is None else time, dtype=object)
     columns["outcome"], columns["weight"] = outcome, weight
     for name in layout.extra:
-        if not layout.wide:
-            columns[_free_name(name, columns)] = table[name].to_numpy()
+        columns[_free_name(name, columns)] = table[name].to_numpy()
     columns = {k: np.tile(v, copies) if len(v) == n and copies > 1 else v for k, v in columns.items()}
     frame = pd.DataFrame(columns)
     if not problems:
@@ -144,10 +143,16 @@ def _weights(table: pd.DataFrame, column: str | None, problems: list[Problem]) -
     weight, found = cells.numbers(table[column], column, "weight")
     problems += found
     bad = {p.row for p in found}
-    for row in np.flatnonzero(~(np.isfinite(weight) & (weight >= 0))).tolist():
+    for row in np.flatnonzero(~(np.isfinite(weight) & (weight > 0))).tolist():
         if row not in bad:
             problems.append(
-                Problem(f"{weight[row]:g} is no weight", row, column, "a number from 0 up", "correct it")
+                Problem(
+                    f"{weight[row]:g} is no weight",
+                    row,
+                    column,
+                    "a number above 0",
+                    "correct it, or leave the row out",
+                )
             )
     return weight
 

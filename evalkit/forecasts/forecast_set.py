@@ -23,8 +23,10 @@ from numpy.typing import NDArray
 
 from evalkit.errors import EvalkitError
 from evalkit.forecasts import cells
+from evalkit.forecasts.account import Account, Provenance, accounts
 from evalkit.forecasts.building import build, forecast_columns, unnamed_questions
 from evalkit.forecasts.columns import Kind, Named, find_layout
+from evalkit.forecasts.items import Answers, Items
 from evalkit.visible import visible
 
 if TYPE_CHECKING:
@@ -37,70 +39,6 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Missing = Literal["drop", "raise"]
 RULES = ("brier", "log", "rps", "spherical")
-
-
-@dataclass(frozen=True)
-class Provenance:
-    """Where the forecasts come from: file name, digest of its (unpacked) bytes, rows, how it was read.
-
-    ``guessed``: what the names of columns were taken to mean.  ``notes``: attribution, licence, what an importer
-    left out.
-    """
-
-    name: str
-    digest: str = ""
-    rows: int = 0
-    layout: str = "table"
-    guessed: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Account:
-    """What became of one forecaster's rows and of the questions.
-
-    ``n`` scored forecasts; ``n_missing`` rows without a forecast though the outcome is known; ``n_unresolved``
-    rows without an outcome; ``n_absent`` resolved questions for which there is no row; ``n_questions`` questions and
-    ``n_clusters`` clusters among the scored.
-    """
-
-    forecaster: str
-    n: int
-    n_missing: int
-    n_unresolved: int
-    n_absent: int
-    n_questions: int
-    n_clusters: int
-
-
-@dataclass(frozen=True, eq=False)
-class Items:
-    """The scored forecasts of one forecaster: outcome (n,), forecast (n,) or (n, K), and the rest (n,).
-
-    ``weights`` and ``cluster`` are None where they change nothing: equal weights, every item its own cluster.
-    """
-
-    y: Floats
-    p: Floats
-    weights: Floats | None
-    cluster: NDArray[Any] | None
-    question: NDArray[Any]
-
-
-@dataclass(frozen=True, eq=False)
-class Answers:
-    """All scored forecasts, one after the other, each array (n,): what comparisons of forecasters take.
-
-    ``item``: question and time together, so that a forecaster has one row an item; ``cluster`` is None where
-    every item is its own, ``weights`` where all are equal.
-    """
-
-    forecaster: NDArray[Any]
-    item: NDArray[Any]
-    score: Floats
-    cluster: NDArray[Any] | None
-    time: NDArray[Any] | None
-    weights: Floats | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,26 +188,7 @@ class ForecastSet:
     @cached_property
     def accounts(self) -> tuple[Account, ...]:
         """The account of each forecaster, by name."""
-        frame = self._frame
-        asked = len(self.questions)
-        rows = []
-        for name in self.forecasters:
-            mine = frame[frame["forecaster"] == name]
-            resolved = mine["outcome"].notna()
-            given = mine[self._forecast_names[0]].notna()
-            scored = mine[resolved & given]
-            rows.append(
-                Account(
-                    name,
-                    len(scored),
-                    int((resolved & ~given).sum()),
-                    int((~resolved).sum()),
-                    asked - mine.loc[resolved, "question"].nunique(),
-                    scored["question"].nunique(),
-                    scored["cluster"].nunique(),
-                )
-            )
-        return tuple(rows)
+        return accounts(self._frame, self._forecast_names[0])
 
     def items(self, forecaster: str) -> Items:
         """The scored forecasts of one forecaster.  Raises `EvalkitError` for an unknown name."""
@@ -423,7 +342,7 @@ class ForecastSet:
         return visible("; ".join(counted))
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{h}</th>" for h in ("Forecaster", "n", "missing", "no outcome", "not answered"))
+        head = "".join(f"<th>{h}</th>" for h in ("Forecaster", "n", "missing", "unresolved", "absent"))
         rows = "".join(
             f"<tr><th>{escape(visible(a.forecaster))}</th><td>{a.n}</td><td>{a.n_missing}</td>"
             f"<td>{a.n_unresolved}</td><td>{a.n_absent}</td></tr>"

@@ -12,15 +12,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from evalkit.errors import EvalkitError
 from evalkit.visible import visible
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
-    from evalkit.forecasts.forecast_set import Account, ForecastSet
+    from evalkit.forecasts.account import Account
+    from evalkit.forecasts.forecast_set import ForecastSet
     from evalkit.scoring import Score
 
 
@@ -36,7 +40,10 @@ _METHODS = {
 
 @dataclass(frozen=True)
 class Row:
-    """One forecaster.  ``base_rate`` is the share of events (binary); ``n_clusters`` what the interval rests on."""
+    """One forecaster.  ``base_rate`` is the share of events (binary); ``n_clusters`` what the interval rests on.
+
+    ``rank_low`` to ``rank_high``: the ranks that the data leave open.
+    """
 
     forecaster: str
     n: int
@@ -56,6 +63,9 @@ class Row:
     adjusted: float | None
     adjusted_low: float | None
     adjusted_high: float | None
+    rank: int | None
+    rank_low: int | None
+    rank_high: int | None
 
 
 @dataclass(frozen=True)
@@ -81,8 +91,8 @@ class Leaderboard:
         scored = [account for account in forecasts.accounts if account.n]
         unequal = len({account.n_questions for account in scored}) > 1 or any(a.n_absent for a in scored)
         unequal = len(scored) > 1 and unequal
-        adjusted = _adjusted(forecasts, alpha, notes) if unequal else {}
-        rows = [_row(forecasts, account, alpha, adjusted, notes) for account in forecasts.accounts]
+        places = _places(forecasts, alpha, notes) if len(scored) > 1 else {}
+        rows = [_row(forecasts, account, alpha, places, unequal, notes) for account in forecasts.accounts]
 
         def place(row: Row) -> tuple[bool, float, str]:
             score = row.adjusted if row.adjusted is not None else row.brier
@@ -94,7 +104,7 @@ class Leaderboard:
             forecasts.kind,
             alpha,
             unequal,
-            bool(adjusted),
+            unequal and bool(places),
             conventions,
             tuple(dict.fromkeys([*notes, *_infinite(rows)])),
         )
@@ -128,6 +138,28 @@ class Leaderboard:
 
         return text_table(self)
 
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Scores with their intervals, best on top: adjusted ones where coverage differs."""
+        from evalkit.scoring.score_plot import interval_plot
+
+        rows = [row for row in self.rows if row.brier is not None]
+        names = (
+            ("adjusted", "adjusted_low", "adjusted_high")
+            if self.adjusted
+            else ("brier", "brier_low", "brier_high")
+        )
+        value, low, high = (
+            np.array([math.nan if (x := getattr(row, name)) is None else x for row in rows]) for name in names
+        )
+        return interval_plot(
+            [visible(row.forecaster) for row in rows],
+            value,
+            low,
+            high,
+            xlabel=f"{'adjusted ' if self.adjusted else ''}Brier score, {100 * (1 - self.alpha):g}% interval",
+            ax=ax,
+        )
+
     def _repr_html_(self) -> str:
         return f"<pre>{escape(self.summary())}</pre>"
 
@@ -136,7 +168,8 @@ def _row(
     forecasts: ForecastSet,
     account: Account,
     alpha: float,
-    adjusted: dict[str, tuple[float, float, float]],
+    places: dict[str, Place],
+    unequal: bool,
     notes: list[str],
 ) -> Row:
     name = account.forecaster
@@ -153,10 +186,13 @@ def _row(
             rate, mcb, dsc, unc = corp.base_rate, corp.mcb, corp.dsc, corp.unc
     else:
         notes.append(f"{visible(name)} has no forecast that can be scored")
-    better = adjusted.get(name)
+    place = places.get(name)
+    nothing = Place((None, None, None), (None, None, None))
+    rank = (place or nothing).rank
+    better = (place or nothing).adjusted if unequal else nothing.adjusted
     return Row(
         name, account.n, account.n_missing, account.n_unresolved, account.n_absent, account.n_clusters,
-        rate, brier, low, high, log, rps, mcb, dsc, unc, *(better or (None, None, None)),
+        rate, brier, low, high, log, rps, mcb, dsc, unc, *better, *rank,
     )  # fmt: skip
 
 
@@ -194,10 +230,18 @@ def _corp(forecasts: ForecastSet, name: str) -> Any:
     return corp_decomposition(items.y, items.p, weights=items.weights, allow_fractional=forecasts.fractional)
 
 
-def _adjusted(
-    forecasts: ForecastSet, alpha: float, notes: list[str]
-) -> dict[str, tuple[float, float, float]]:
-    """Difficulty-adjusted Brier scores with intervals, by forecaster; empty where they cannot be had."""
+class Place(NamedTuple):
+    """Adjusted score with its interval, and the rank with those that the data leave open."""
+
+    adjusted: tuple[float | None, float | None, float | None]
+    rank: tuple[int | None, int | None, int | None]
+
+
+def _places(forecasts: ForecastSet, alpha: float, notes: list[str]) -> dict[str, Place]:
+    """By forecaster; empty where difficulty and skill cannot be told apart.
+
+    Who answered everything keeps the raw score: where all did, the ranks are those of raw scores.
+    """
     from evalkit.scoring import difficulty_adjusted
 
     answers = forecasts.answers("brier")
@@ -211,9 +255,16 @@ def _adjusted(
             alpha=alpha,
         )
     except ValueError as error:
-        notes.append(f"no adjusted scores: {error}")
+        notes.append(f"no adjusted scores and no ranks: {error}")
         return {}
-    return {str(name): (found.score(name), *found.interval(name)) for name in found.forecasters}
+    ranks = found.ranks
+    return {
+        str(name): Place(
+            (found.score(name), *found.interval(name)),
+            (int(ranks.rank[i]), int(ranks.low[i]), int(ranks.high[i])),
+        )
+        for i, name in enumerate(found.forecasters)
+    }
 
 
 def _conventions(forecasts: ForecastSet) -> list[str]:

@@ -56,6 +56,8 @@ def text_table(board: Leaderboard) -> str:
             ("adjusted", lambda r: number(r.adjusted)),
             (f"{level} interval", lambda r: _interval(r.adjusted_low, r.adjusted_high)),
         ]
+    if any(r.rank is not None for r in board.rows):
+        columns.append(("rank", _rank))
     cells = [[title for title, _ in columns], *([of(row) for _, of in columns] for row in board.rows)]
     lines = _aligned(cells)
     said = [*board.conventions, *_counts(board), *board.notes]
@@ -76,7 +78,15 @@ def _counts(board: Leaderboard) -> list[str]:
             "adjusted: Brier score adjusted for the difficulty of the questions that were answered; whoever answered "
             "everything keeps the raw score (Karger et al. 2025)"
         )
+    if any(r.rank is not None for r in board.rows):
+        said.append("rank: in brackets those that the data leave open (Mogstad et al. 2024)")
     return said
+
+
+def _rank(row: Row) -> str:
+    if row.rank is None:
+        return "-"
+    return f"{row.rank} ({row.rank_low}-{row.rank_high})"
 
 
 def _interval(low: float | None, high: float | None) -> str:

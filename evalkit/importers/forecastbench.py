@@ -28,7 +28,8 @@ import numpy as np
 
 from evalkit.errors import EvalkitError
 from evalkit.forecasts import cells
-from evalkit.forecasts.forecast_set import ForecastSet, Provenance
+from evalkit.forecasts.account import Provenance
+from evalkit.forecasts.forecast_set import ForecastSet
 from evalkit.forecasts.reading import RawTable, read_bytes, read_table
 
 if TYPE_CHECKING:

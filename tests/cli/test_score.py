@@ -114,3 +114,15 @@ def test_eighteen_forecasters_and_many_rows_are_quick_enough(tmp_path: Path) -> 
     done = cli("score", path)
     assert done.code == 0
     assert sum(line.startswith("F") for line in done.out.splitlines()) == 18
+
+
+@pytest.mark.slow
+def test_a_report_beside_the_table(table: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    done = cli("score", table, "--report", page)
+    assert done.code == 0, done.err
+    assert done.out.splitlines()[-1] == f"report: {page}"
+    assert "Miscalibration against discrimination" in page.read_text()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["page.html", "two.csv"]
+    again = json.loads(cli("score", table, "--report", page, "--json").out)
+    assert again["report"] == str(page)

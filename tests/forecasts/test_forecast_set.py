@@ -92,6 +92,16 @@ def test_wide_and_long_are_the_same_set() -> None:
     assert one.accounts == other.accounts
 
 
+def test_columns_that_mean_nothing_to_the_set_are_kept() -> None:
+    wide = pd.DataFrame(
+        {"A": [0.1, 0.9], "B": [0.2, 0.4], "obs": [0, 1], "region": ["n", "s"], "horizon": [7, 9]}
+    )
+    frame = ForecastSet.from_frame(wide, {"forecast": ["A", "B"]}).to_frame()
+    assert frame["region"].tolist() == ["n", "s", "n", "s"]
+    assert frame["horizon"].tolist() == [7, 9, 7, 9]
+    assert "row_" in ForecastSet.from_frame(long(row=range(6))).to_frame()
+
+
 def ordinal(**changes: Any) -> pd.DataFrame:
     columns = {
         "low": [0.5, 0.1, 0.2],
@@ -158,6 +168,8 @@ def problem(text: str, folder: Path, **options: Any) -> EvalkitError:
         ("p,y\n.3,2\n", "line 2, y", "2 is no outcome", ""),
         ("p,y\n.3,.5\n", "line 2, y", "0.5 is no outcome", "--fractional"),
         ("p,y,weight\n.3,1,-1\n", "line 2, weight", "-1 is no weight", ""),
+        ("p,y,weight\n.3,1,0\n", "line 2, weight", "0 is no weight", ""),
+        ("p,y,weight\n.3,1,\n", "line 2, weight", "nan is no weight", ""),
         ("p,y,model\n.3,1,\n", "line 2, model", "no forecaster", "fill it in"),
         ("p,y,id\n.3,1,a\n.4,1,a\n", "line 3", "the first is in line 2", "--time"),
         ("p,y,id,model\n.3,1,a,M\n.4,0,a,N\n", "line 3", "has two outcomes", "--question"),
@@ -261,6 +273,28 @@ def test_leaderboard_ranks_by_the_adjusted_score_where_coverage_differs() -> Non
     assert second.brier < first.brier  # the raw score would rank them the other way round
     assert first.adjusted == pytest.approx(first.brier)
     assert second.n_absent == int((~easy).sum())
+
+
+def test_ranks_say_which_others_the_data_leave_open() -> None:
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, 2, 400)
+    near = np.clip(0.5 + 0.3 * (y - 0.5) + 0.2 * rng.normal(size=(2, 400)), 0.01, 0.99)
+    frame = pd.DataFrame({"close 1": near[0], "close 2": near[1], "far off": 1 - near[0], "obs": y})
+    board = ForecastSet.from_frame(frame).leaderboard()
+    ranks = {row.forecaster: (row.rank, row.rank_low, row.rank_high) for row in board.rows}
+    assert ranks["far off"] == (3, 3, 3)
+    assert {ranks["close 1"][1:], ranks["close 2"][1:]} == {(1, 2)}
+    assert not board.adjusted  # everybody answered everything
+    assert all(row.adjusted is None for row in board.rows)
+    alone = ForecastSet.from_frame(frame[["close 1", "obs"]]).leaderboard()
+    assert alone.rows[0].rank is None
+
+
+def test_a_leaderboard_plots_itself() -> None:
+    board = ForecastSet.from_frame(long()).leaderboard()
+    axes = board.plot()
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == [row.forecaster for row in board.rows]
+    assert board.plot(axes) is axes
 
 
 def test_board_as_frame_and_as_json() -> None:

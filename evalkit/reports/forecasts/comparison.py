@@ -63,11 +63,10 @@ class ComparisonView:
             )
         every = len(self._names) <= FEW
         best = self._reference(found)
-        pairs = (
-            [found.pair(b, a) for i, a in enumerate(self._names) for b in self._names[i + 1 :]]
-            if every
-            else [found.pair(who, best) for who in self._names if who != best]
-        )
+        every_pair = [found.pair(b, a) for i, a in enumerate(self._names) for b in self._names[i + 1 :]]
+        pairs = every_pair if every else [found.pair(who, best) for who in self._names if who != best]
+        apart = sum(pair.n == 0 for pair in pairs)
+        pairs = [pair for pair in pairs if pair.n]
         columns: list[Column | str] = [
             "First" if every else "Forecaster",
             "Second",
@@ -93,6 +92,7 @@ class ComparisonView:
             + f"; Holm over {counted(len(found.pairs), 'pair')}"
             + (f" of the {MOST} best" if len(self.board.rows) > MOST else "")
             + "."
+            + (f" {counted(apart, 'pair')} without a common question left out." if apart else "")
             + ("" if every else " The best was picked by its score, which makes it look better than it is."),
         )
 

@@ -142,7 +142,7 @@ class ReliabilityView:
 
     def errors(self) -> Table:
         """Calibration errors with intervals, and whether chance alone would do."""
-        names = ("Top-label", "Classwise") if self.forecasts.classes else ("ECE, 10 bins", "Smooth")
+        names = ("Top-label", "Classwise") if self.forecasts.classes else ("ECE", "Smooth")
         spread = f"{level(self.board.alpha)} interval"
         rows = [
             [

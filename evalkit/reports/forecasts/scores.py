@@ -187,6 +187,8 @@ class ScoresView:
             (Column("Forecaster"), lambda r: named(r.forecaster)),
             (Column("n", numeric=True), lambda r: r.n),
         ]
+        if any(r.rank is not None for r in rows):
+            columns.insert(1, (Column("Rank", numeric=True), _rank))
         if any(r.n_clusters != r.n for r in rows):
             columns.append((Column("Clusters", numeric=True), lambda r: r.n_clusters))
         if self._adjusted:
@@ -221,7 +223,8 @@ class ScoresView:
             else "Scores, best first"
             if self._comparable
             else "Raw scores, lowest first",
-            note="Lower is better, for DSC higher. Brier = MCB − DSC + UNC: miscalibration, discrimination, uncertainty "
+            note=("Rank: in brackets those that the data leave open. " if rows[0].rank is not None else "")
+            + "Lower is better, for DSC higher. Brier = MCB − DSC + UNC: miscalibration, discrimination, uncertainty "
             "of the outcomes."
             if binary
             else "Lower is better.",
@@ -242,6 +245,7 @@ class ScoresView:
             reference=reference,
             xlabel=label + (f"\n(dashed: the base rate {base:.3f}, always)" if reference is not None else ""),
         )
+        drawn.axes[0].locator_params(axis="x", nbins=5)
         first, last = estimates[0], estimates[-1]
         title = "Adjusted Brier scores" if self._adjusted else "Brier scores"
         left = f" {len(rows) - len(shown)} more are in the table." if len(rows) > len(shown) else ""
@@ -261,3 +265,7 @@ class ScoresView:
         if low is None or high is None or math.isnan(low):
             low = high = value
         return Estimate(name(r.forecaster, 34), value, low, high, r.n)
+
+
+def _rank(row: Row) -> str | None:
+    return None if row.rank is None else f"{row.rank} ({row.rank_low}–{row.rank_high})"

@@ -52,13 +52,13 @@ class SourcesView:
                 "Forecaster",
                 Column("Scored", numeric=True),
                 Column("Missing", numeric=True),
-                Column("No outcome", numeric=True),
-                Column("Not asked", numeric=True),
+                Column("Unresolved", numeric=True),
+                Column("Absent", numeric=True),
             ],
             rows,
             caption="Forecasts that are not there",
-            note="Missing: a row without a forecast though the outcome is known. Not asked: resolved questions without a "
-            "row. Nothing is filled in, and who leaves hard questions out has a better raw score for it.",
+            note="Missing: a row without a forecast though the outcome is known. Unresolved: a row without an outcome. "
+            "Absent: resolved questions without a row. Nothing is filled in, and who leaves hard questions out has a better raw score for it.",
         )
 
     def data(self) -> Table:
