@@ -63,8 +63,11 @@ def binary_items(
     ``allow_fractional`` admits outcomes between 0 and 1 (ties, market values).  Raises `ValueError` with
     index and value.
     """
-    items = _aligned(y, p, (1,), weights, cluster, missing)
-    forecast = _probabilities(items.p)
+    given = floats(p, "p")
+    sound = given.ndim == 1 and given.size > 0 and bool(given.min() >= 0 and given.max() <= 1)
+    p = given if type(p) is np.ndarray else p  # what has an index keeps it for the comparison
+    items = _aligned(y, p, (1,), weights, cluster, missing, complete=sound)
+    forecast = items.p if sound else _probabilities(items.p)
     _outcomes(items.y, allow_fractional)
     return (
         items
