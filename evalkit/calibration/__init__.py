@@ -7,6 +7,7 @@ from evalkit.calibration.discrimination_plot import discrimination_plot
 from evalkit.calibration.intervals import MiscalibrationInterval
 from evalkit.calibration.miscalibration import mcb_interval
 from evalkit.calibration.murphy import MurphyDecomposition, murphy_decomposition
+from evalkit.calibration.recalibration import Recalibration, recalibrate
 from evalkit.calibration.reliability import ReliabilityDiagram, reliability_diagram
 from evalkit.calibration.reliability_plot import reliability_grid, reliability_plot
 from evalkit.calibration.smooth import SmoothCalibrationError, smooth_calibration_error
@@ -17,6 +18,7 @@ __all__ = [
     "CorpDecomposition",
     "MiscalibrationInterval",
     "MurphyDecomposition",
+    "Recalibration",
     "ReliabilityDiagram",
     "SmoothCalibrationError",
     "calibration_error",
@@ -24,6 +26,7 @@ __all__ = [
     "discrimination_plot",
     "mcb_interval",
     "murphy_decomposition",
+    "recalibrate",
     "reliability_diagram",
     "reliability_grid",
     "reliability_plot",

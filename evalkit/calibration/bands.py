@@ -30,7 +30,7 @@ from evalkit.calibration.canonical import generator
 from evalkit.calibration.dependence import dependence, draws
 from evalkit.calibration.isotonic import pool
 from evalkit.calibration.sorted_items import SortedItems
-from evalkit.scoring.sums import Floats
+from evalkit.exact_sums import Floats
 
 #: draws of a simultaneous band for each of a pointwise one
 _SIMULTANEOUS = 4

@@ -16,7 +16,7 @@ from evalkit.calibration.bands import Band, cluster_caveats
 from evalkit.calibration.bins import Bins
 from evalkit.calibration.dependence import dependence, quantile, variance_inflation
 from evalkit.calibration.sorted_items import SortedItems
-from evalkit.scoring.sums import Floats
+from evalkit.exact_sums import Floats
 
 
 def binned_curve(data: SortedItems, bins: Bins) -> Callable[[Floats], Floats]:

@@ -16,8 +16,8 @@ from evalkit.calibration.bins import Cells, cells
 from evalkit.calibration.canonical import generator, units
 from evalkit.calibration.intervals import SHRINK, is_binary, mean_and_reach, resampled_p_value
 from evalkit.calibration.noise import consistency_noise, residual_noise, sums_at
+from evalkit.exact_sums import Floats, chunks
 from evalkit.scoring.inputs import Items
-from evalkit.scoring.sums import Floats, chunks
 
 #: draws of the noise, and of calibrated samples for the p-value
 DRAWS = 2000

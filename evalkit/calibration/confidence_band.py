@@ -32,7 +32,7 @@ from evalkit.calibration.bands import Band, cluster_caveats
 from evalkit.calibration.dependence import dependence, quantile, variance_inflation
 from evalkit.calibration.isotonic import pool
 from evalkit.calibration.sorted_items import Indices, SortedItems
-from evalkit.scoring.sums import Floats
+from evalkit.exact_sums import Floats
 
 #: forecasts at which an interval is computed; linear between them
 MOST_PLACES = 200

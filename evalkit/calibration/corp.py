@@ -25,11 +25,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from evalkit.calibration.isotonic import Blocks, isotonic, weighted_isotonic
+from evalkit.exact_sums import Floats, chunks, order_free_sum
 from evalkit.scoring.brier import brier_score
 from evalkit.scoring.inputs import Items, Missing, binary_items
 from evalkit.scoring.logarithmic import log_score
 from evalkit.scoring.score import mean
-from evalkit.scoring.sums import Floats, chunks, order_free_sum
 
 if TYPE_CHECKING:
     import pandas as pd

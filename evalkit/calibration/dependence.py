@@ -21,7 +21,7 @@ from collections.abc import Callable
 import numpy as np
 
 from evalkit.calibration.sorted_items import Indices, SortedItems
-from evalkit.scoring.sums import Floats
+from evalkit.exact_sums import Floats
 
 #: neighbourhoods of like forecasts
 _TENTHS = 10

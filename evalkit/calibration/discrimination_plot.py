@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from evalkit.calibration.corp import CorpDecomposition
+from evalkit.exact_sums import Floats
 from evalkit.figure_style import COLOURS, WIDTH, new_axes, styled
-from evalkit.scoring.sums import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from evalkit.calibration.bins import Binning, Bins, bin_edges, binned, cells, distinct, frequency_variance
+from evalkit.exact_sums import Floats, streamed_sum
 from evalkit.scoring.inputs import Items, Missing, binary_items
-from evalkit.scoring.sums import Floats, streamed_sum
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,7 +13,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from evalkit.scoring.sums import Floats
+from evalkit.exact_sums import Floats
 
 Places = NDArray[np.intp]
 

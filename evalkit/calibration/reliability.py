@@ -32,8 +32,8 @@ from evalkit.calibration.corp import CorpDecomposition, counted, decompose, fit
 from evalkit.calibration.isotonic import Blocks
 from evalkit.calibration.simultaneous_band import simultaneous_confidence_band
 from evalkit.calibration.sorted_items import sort_items
+from evalkit.exact_sums import Floats
 from evalkit.scoring.inputs import Items, Missing, binary_items
-from evalkit.scoring.sums import Floats
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -25,7 +25,7 @@ import numpy as np
 from evalkit.calibration.bands import Band, cluster_caveats
 from evalkit.calibration.isotonic import pool
 from evalkit.calibration.sorted_items import Indices, SortedItems
-from evalkit.scoring.sums import Floats
+from evalkit.exact_sums import Floats
 
 #: cells, of equal mass where forecasts allow, whose runs are the intervals
 MOST_CELLS = 512

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evalkit.calibration.canonical import canonical
+from evalkit.exact_sums import Floats
 from evalkit.scoring.inputs import Items
-from evalkit.scoring.sums import Floats
 
 #: groups in which a band is computed
 MOST_GROUPS = 2048

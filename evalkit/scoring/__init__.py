@@ -7,7 +7,7 @@ missing="raise")``.  ``reduce="mean"`` returns a frozen `Score` (``float(score)`
 
 from evalkit.scoring.advantage import Advantage, score_advantage
 from evalkit.scoring.brier import brier_score
-from evalkit.scoring.comparison import Comparison, Pair, compare
+from evalkit.scoring.comparison import Comparison, PairComparison, compare
 from evalkit.scoring.diebold_mariano import DieboldMariano, diebold_mariano
 from evalkit.scoring.difficulty import DifficultyAdjusted, brier_index, difficulty_adjusted
 from evalkit.scoring.ensemble import crps_ensemble
@@ -26,7 +26,7 @@ __all__ = [
     "DieboldMariano",
     "DifficultyAdjusted",
     "Leaderboard",
-    "Pair",
+    "PairComparison",
     "PeerScores",
     "Score",
     "Skill",

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from evalkit.scoring.diebold_mariano import equal_differences
 from evalkit.scoring.inputs import _same_index, floats
 from evalkit.scoring.score import mean
+from evalkit.scoring.wording import interval_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,7 +40,7 @@ class Advantage:
 
     def summary(self) -> str:
         return (
-            f"advantage {self.value:+.4f} [{self.low:+.4f}, {self.high:+.4f}] = reference "
+            f"advantage {self.value:+.4f} {interval_text(self.low, self.high, '+.4f')} = reference "
             f"{self.reference_score:.4f} - score {self.score:.4f} (n = {self.n}, {self.method}; positive is better "
             "than the reference)"
         )
@@ -83,9 +85,12 @@ def score_advantage(
         raise ValueError(
             f"item {int(np.argmax(both_infinite))} is infinite in both: their difference is undefined"
         )
+    difference = theirs - ours
+    if np.isfinite(difference).all() and equal_differences(theirs, ours):
+        difference = np.full(len(ours), difference[0])  # rounding is no spread
     width = None if bounds is None else float(bounds[1]) - float(bounds[0])
     found = mean_interval(
-        theirs - ours,
+        difference,
         lo=None if width is None else -width,
         hi=width,
         weights=weights,

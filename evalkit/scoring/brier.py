@@ -11,10 +11,10 @@ from typing import Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
+from evalkit.exact_sums import Floats
 from evalkit.scoring.inputs import Missing, binary_items, categorical_items, floats
 from evalkit.scoring.rules import scored
 from evalkit.scoring.score import Score
-from evalkit.scoring.sums import Floats
 
 
 @overload

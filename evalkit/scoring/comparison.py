@@ -14,18 +14,18 @@ Rules
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from evalkit.scoring.diebold_mariano import diebold_mariano
+from evalkit.scoring.diebold_mariano import diebold_mariano, equal_differences
 from evalkit.scoring.inputs import Missing
-from evalkit.scoring.panel import Codes, Panel, by_name, named_list, panel
+from evalkit.scoring.panel import Codes, Panel, by_name, panel
 from evalkit.scoring.relative_skill import MeanScores, RelativeSkill, relative_skill
-from evalkit.scoring.sums import Floats
+from evalkit.scoring.wording import counted, interval_text, named_list
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,7 +36,7 @@ _ADJUSTED = {"holm": "Holm", "bh": "Benjamini-Hochberg"}
 
 
 @dataclass(frozen=True)
-class Pair:
+class PairComparison:
     """First against second on ``n`` common questions in ``n_clusters`` clusters.
 
     ``difference`` = ``first_score`` - ``second_score``, with its interval ``low`` to ``high`` by ``method``.
@@ -63,7 +63,7 @@ class Pair:
     dm_reason: str
     caveats: tuple[str, ...] = ()
 
-    def reversed(self) -> Pair:
+    def reversed(self) -> PairComparison:
         """Second against first: signs turn, p-values stay."""
         return replace(
             self,
@@ -80,11 +80,11 @@ class Pair:
     def summary(self) -> str:
         if self.n == 0:
             return f"{self.first} - {self.second}: no common question"
-        unit = f" in {self.n_clusters} clusters" if self.n_clusters != self.n else ""
-        interval = f" [{self.low:.4g}, {self.high:.4g}]" if math.isfinite(self.low) else ""
+        unit = f" in {counted(self.n_clusters, 'cluster')}" if self.n_clusters != self.n else ""
+        interval = interval_text(self.low, self.high, ".4g")
         p = f", p = {self.p:.3g} (adjusted {self.p_adjusted:.3g})" if math.isfinite(self.p) else ""
-        why = f" ({self.reason})" if self.reason else ""
-        return f"{self.first} - {self.second}: {self.difference:.4g}{interval}{p}{why}, n = {self.n}{unit}"
+        why = f" ({self.reason.rstrip('.')})" if self.reason else ""
+        return f"{self.first} - {self.second}: {self.difference:.4g} {interval}{p}{why}, n = {self.n}{unit}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +95,7 @@ class Comparison:
     """
 
     forecasters: tuple[Hashable, ...]
-    pairs: tuple[Pair, ...]
+    pairs: tuple[PairComparison, ...]
     relative_skill: dict[Hashable, RelativeSkill]
     reference: Hashable | None
     adjust: Adjust
@@ -103,9 +103,9 @@ class Comparison:
     horizon: int
     clustered: bool
     n_dropped: int
-    _by_names: dict[tuple[Hashable, Hashable], Pair] = field(repr=False, kw_only=True)
+    _by_names: dict[tuple[Hashable, Hashable], PairComparison] = field(repr=False, kw_only=True)
 
-    def pair(self, first: Hashable, second: Hashable) -> Pair:
+    def pair(self, first: Hashable, second: Hashable) -> PairComparison:
         """The comparison of two forecasters, difference = first - second."""
         if (first, second) in self._by_names:
             return self._by_names[first, second]
@@ -122,16 +122,16 @@ class Comparison:
         tested = [pair for pair in self.pairs if math.isfinite(pair.p)]
         clear = sum(pair.p_adjusted <= self.alpha for pair in tested)
         how = "unadjusted" if self.adjust is None else f"{_ADJUSTED[self.adjust]} over {len(tested)}"
-        unit = "clusters of questions" if self.clustered else "questions"
+        one, unit = ("cluster", "clusters of questions") if self.clustered else ("question", "questions")
         dropped = f", {self.n_dropped} missing scores dropped" if self.n_dropped else ""
         if len(self.pairs) == 1:
-            return f"{self.pairs[0].summary()}{dropped} ({self.convention}; sign-flip test per {unit[:-1]})"
+            return f"{self.pairs[0].summary()}{dropped} ({self.convention}; sign-flip test per {one})"
         sizes = [pair.n for pair in self.pairs]
         span = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)}-{max(sizes)}"
         empty = len(self.pairs) - len(tested)
         without = f", {empty} without a test" if empty else ""
         return (
-            f"{len(self.forecasters)} forecasters, {len(self.pairs)} pairs on n = {span} common questions"
+            f"{len(self.forecasters)} forecasters, {len(self.pairs)} pairs on n = {span} common question{'' if span == '1' else 's'}"
             f"{dropped}: {clear} differ at {self.alpha:g} ({how} sign-flip tests that flip {unit}{without}).  "
             f"{self.convention[0].upper()}{self.convention[1:]}."
         )
@@ -141,7 +141,7 @@ class Comparison:
         import pandas as pd
 
         rows = [{**pair.__dict__, "caveats": " ".join(pair.caveats)} for pair in self.pairs]
-        return pd.DataFrame(rows, columns=list(Pair.__dataclass_fields__))
+        return pd.DataFrame(rows, columns=list(PairComparison.__dataclass_fields__))
 
     def skill_frame(self) -> pd.DataFrame:
         """One row a forecaster: relative skill, below 1 is better than the field."""
@@ -176,8 +176,8 @@ class Comparison:
             np.array([pair.high for pair in rows]),
             zero=True,
             filled=[pair.p_adjusted <= self.alpha for pair in rows],
-            xlabel=f"mean score minus that of {against}, {100 * (1 - self.alpha):g} % interval\n"
-            f"(below 0 is better than {against}; filled: p ≤ {self.alpha:g})",
+            xlabel=f"mean score minus that of {against}; below 0 is better; "
+            f"{100 * (1 - self.alpha):g} % interval; filled: p ≤ {self.alpha:g}",
             ax=ax,
         )
 
@@ -286,14 +286,14 @@ def compared_pair(
     alpha: float = 0.05,
     seed: int = 0,
     bounds: tuple[float, float] | None = None,
-) -> Pair:
+) -> PairComparison:
     """One pair of a panel, its p-values not yet adjusted."""
     from evalkit.uncertainty import mean_interval, sign_flip_test
 
     mine, theirs = answers.overlap(first, second)
     n = len(mine)
     clusters = answers.row_clusters(mine)
-    untested = Pair(
+    untested = PairComparison(
         first=answers.forecasters[first],
         second=answers.forecasters[second],
         n=n,
@@ -322,6 +322,8 @@ def compared_pair(
     if not (np.isfinite(answers.score[mine]).all() and np.isfinite(answers.score[theirs]).all()):
         return replace(with_dm, reason="a score is infinite")
     d = answers.score[mine] - answers.score[theirs]
+    if equal_differences(answers.score[mine], answers.score[theirs]):
+        d = np.full(n, dm.difference)  # rounding is no spread
     width = None if bounds is None else float(bounds[1]) - float(bounds[0])
     found = mean_interval(d, lo=None if width is None else -width, hi=width, cluster=clusters, alpha=alpha)
     test = sign_flip_test(d, cluster=clusters, seed=seed)
@@ -336,22 +338,20 @@ def compared_pair(
     )
 
 
-def adjusted(pairs: Iterable[Pair], adjust: Adjust) -> tuple[Pair, ...]:
+def adjusted(pairs: Iterable[PairComparison], adjust: Adjust) -> tuple[PairComparison, ...]:
     """The pairs with p-values adjusted over all of them that have one."""
     from evalkit.uncertainty import benjamini_hochberg, holm
 
+    def over_all(p: list[float]) -> list[float]:
+        if adjust is None:
+            return p
+        values: list[float] = (holm(p) if adjust == "holm" else benjamini_hochberg(p)).tolist()
+        return values
+
     found = tuple(pairs)
-    methods: dict[Adjust, Callable[[Floats], Floats]] = {
-        "holm": holm,
-        "bh": benjamini_hochberg,
-        None: np.asarray,
-    }
-    method = methods[adjust]
-    p = method(np.array([pair.p for pair in found]))
-    dm_p = method(np.array([pair.dm_p for pair in found]))
-    return tuple(
-        replace(pair, p_adjusted=float(p[at]), dm_p_adjusted=float(dm_p[at])) for at, pair in enumerate(found)
-    )
+    p = over_all([pair.p for pair in found])
+    dm_p = over_all([pair.dm_p for pair in found])
+    return tuple(replace(pair, p_adjusted=p[at], dm_p_adjusted=dm_p[at]) for at, pair in enumerate(found))
 
 
 def _time_order(answers: Panel, rows: Codes, horizon: int) -> Codes:

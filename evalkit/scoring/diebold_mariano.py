@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from evalkit.exact_sums import Floats, order_free_sum
 from evalkit.scoring.inputs import _same_index, floats
-from evalkit.scoring.sums import Floats, order_free_sum
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,6 +92,13 @@ def diebold_mariano(a: ArrayLike, b: ArrayLike, horizon: int = 1) -> DieboldMari
     return _tested(first, second, int(horizon))
 
 
+def equal_differences(a: Floats, b: Floats) -> bool:
+    """Whether the differences of finite scores are one and the same, but for rounding."""
+    d = a - b
+    scale = max(float(np.abs(a).max()), float(np.abs(b).max()))
+    return float(d.max() - d.min()) <= _ROUNDING * scale
+
+
 def _tested(a: Floats, b: Floats, horizon: int) -> DieboldMariano:
     n = len(a)
 
@@ -107,9 +114,7 @@ def _tested(a: Floats, b: Floats, horizon: int) -> DieboldMariano:
     difference = order_free_sum(d) / n
     if n < 2 or horizon >= n:
         return undefined(f"{n} items are too few for horizon {horizon}", difference)
-    spread = float(d.max() - d.min())
-    scale = max(float(np.abs(a).max()), float(np.abs(b).max()))
-    if spread <= _ROUNDING * scale:
+    if equal_differences(a, b):
         return undefined("all differences are equal, so that they have no variance", difference)
     off = d - difference
     unit = float(np.abs(off).max())

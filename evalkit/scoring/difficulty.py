@@ -35,11 +35,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from evalkit.exact_sums import Floats
 from evalkit.scoring.inputs import Missing
 from evalkit.scoring.panel import Panel, panel
 from evalkit.scoring.rank_sets import RankSets, rank_sets
-from evalkit.scoring.sums import Floats
 from evalkit.scoring.two_way import two_way_fit
+from evalkit.scoring.wording import counted, interval_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,10 +48,18 @@ if TYPE_CHECKING:
 
     from evalkit.uncertainty import Interval
 
+#: below this many units of chance a summary says that they are few
+FEW = 30
+#: a standard error below this share of the largest score is rounding
+_ROUNDING = 1e-12
+
 
 @dataclass(frozen=True, eq=False)
 class DifficultyAdjusted:
     """Adjusted scores of G forecasters, best (lowest) first, with intervals and ranks.
+
+    An interval is NaN where she answered in a single cluster, or where nothing varies: a standard error of
+    zero is no evidence of certainty.
 
     Arrays have shape (G,): ``raw`` and ``adjusted`` scores, ``n`` questions answered, ``n_clusters`` that
     these fall into, ``se`` and ``df`` of the adjusted score (NaN where a forecaster has a single cluster).
@@ -106,7 +115,9 @@ class DifficultyAdjusted:
         level = self.alpha if alpha is None else alpha
         if not 0 < level < 1:
             raise ValueError(f"alpha = {level} must lie in (0, 1)")
-        reach = stdtrit(self.df, 1 - level / 2) * self.se
+        # a standard error of zero (a perfect or constant forecaster) is no evidence of certainty
+        rounding = _ROUNDING * float(np.abs(self._panel.score).max())
+        reach = stdtrit(self.df, 1 - level / 2) * np.where(self.se > rounding, self.se, math.nan)
         return self.adjusted - reach, self.adjusted + reach
 
     @cached_property
@@ -117,18 +128,21 @@ class DifficultyAdjusted:
     def summary(self) -> str:
         low, high = self.bounds()
         name, score = self.forecasters[0], self.adjusted[0]
-        unit = "clusters of questions" if self.clustered else "questions"
-        few = int(self._panel.n_clusters)
-        caveat = f"  Only {few} {unit}: intervals are rough." if few < 30 else ""
-        dropped = f", {self.n_dropped} missing scores dropped" if self.n_dropped else ""
+        few = self._panel.n_clusters
+        one, many = (
+            ("cluster of questions", "clusters of questions") if self.clustered else ("question", None)
+        )
+        unit = counted(few, one, many)
+        caveat = f"  Only {unit}: intervals are rough." if few < FEW else ""
+        dropped = f", {counted(self.n_dropped, 'missing score')} dropped" if self.n_dropped else ""
         complete = int((self.n == self.n_questions).sum())
         return (
-            f"Difficulty-adjusted scores of {len(self.forecasters)} forecaster"
-            f"{'' if len(self.forecasters) == 1 else 's'} on {self.n_questions} questions "
-            f"({int(self.n.sum())} scores{dropped}; {complete} answered everything and keep their raw score).  "
-            f"Best: {name} {score:.4f} [{low[0]:.4f}, {high[0]:.4f}] at {100 * (1 - self.alpha):g} %, "
-            f"raw {self.raw[0]:.4f}, n = {self.n[0]}.  Lower is better; an always-0.5 forecast of all questions "
-            f"keeps 0.25; units of chance: {few} {unit}.{caveat}"
+            f"Difficulty-adjusted scores of {counted(len(self.forecasters), 'forecaster')} on "
+            f"{counted(self.n_questions, 'question')} ({counted(int(self.n.sum()), 'score')}{dropped}; {complete} "
+            f"answered everything and keep their raw score).  Best: {name} {score:.4f} "
+            f"{interval_text(low[0], high[0])} at {100 * (1 - self.alpha):g} %, raw {self.raw[0]:.4f}, "
+            f"n = {self.n[0]}.  Lower is better; an always-0.5 forecast of all questions keeps 0.25; units of "
+            f"chance: {unit}.{caveat}"
         )
 
     def to_frame(self) -> pd.DataFrame:

@@ -22,13 +22,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evalkit.scoring.comparison import Adjust, Pair, adjusted, compared_pair
+from evalkit.exact_sums import Floats
+from evalkit.scoring.comparison import Adjust, PairComparison, adjusted, compared_pair
 from evalkit.scoring.difficulty import DifficultyAdjusted, adjusted_panel, brier_index
 from evalkit.scoring.inputs import Missing
-from evalkit.scoring.panel import Panel, named_list, panel
+from evalkit.scoring.panel import Panel, panel
 from evalkit.scoring.peer import PeerScores, peer_panel
-from evalkit.scoring.sums import Floats
 from evalkit.scoring.two_way import NotConnected
+from evalkit.scoring.wording import counted, interval_text, named_list
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,8 +58,8 @@ class Leaderboard:
     raw_high: Floats
     difficulty: DifficultyAdjusted | None
     peer: PeerScores | None
-    against_best: dict[Hashable, Pair]
-    against_reference: dict[Hashable, Pair]
+    against_best: dict[Hashable, PairComparison]
+    against_reference: dict[Hashable, PairComparison]
     reference: Hashable | None
     adjust: Adjust
     alpha: float
@@ -74,12 +75,12 @@ class Leaderboard:
         count = len(self.forecasters)
         answered = int(self.n.sum())
         lost = self._panel.n_dropped
-        gone = f", {lost} missing scores dropped" if lost else ""
+        gone = f", {counted(lost, 'missing score')} dropped" if lost else ""
         if self.without_scores:
             gone += f"; without any score: {named_list(self.without_scores)}"
         first = self.forecasters[0]
         head = (
-            f"{count} forecaster{'' if count == 1 else 's'}, {self.n_questions} questions, {answered} scores "
+            f"{counted(count, 'forecaster')}, {counted(self.n_questions, 'question')}, {counted(answered, 'score')} "
             f"({100 * answered / (count * self.n_questions):.0f} % of all possible{gone}).  "
         )
         if self.difficulty is None:
@@ -94,7 +95,7 @@ class Leaderboard:
         )
         return (
             f"{head}Best by difficulty-adjusted score: {first} {self.difficulty.adjusted[0]:.4f} "
-            f"[{low:.4f}, {high:.4f}] at {level}{tied if count > 1 else ''}.  Scores: lower is better.  "
+            f"{interval_text(low, high)} at {level}{tied if count > 1 else ''}.  Scores: lower is better.  "
             "Peer score, skill, advantage: higher is better."
         )
 
@@ -228,7 +229,7 @@ def leaderboard_panel(
         order = [answers.forecasters.index(name) for name in difficulty.forecasters]
     else:
         order = sorted(range(count), key=lambda i: (raw[i].mean, i))
-    against_best, against_reference = _against(answers, order[0], base, adjust, alpha, seed)
+    against_best, against_reference = _against(answers, order[0], base, adjust, alpha, seed, bounds)
     return Leaderboard(
         forecasters=tuple(answers.forecasters[i] for i in order),
         n=np.array([len(rows[i]) for i in order]),
@@ -251,17 +252,23 @@ def leaderboard_panel(
 
 
 def _against(
-    answers: Panel, best: int, reference: int | None, adjust: Adjust, alpha: float, seed: int
-) -> tuple[dict[Hashable, Pair], dict[Hashable, Pair]]:
+    answers: Panel,
+    best: int,
+    reference: int | None,
+    adjust: Adjust,
+    alpha: float,
+    seed: int,
+    bounds: tuple[float, float] | None,
+) -> tuple[dict[Hashable, PairComparison], dict[Hashable, PairComparison]]:
     """Everybody against the best and against the reference, difference = she - the other."""
     count = len(answers.forecasters)
     numbers = [(a, b) for a in range(count) for b in range(a + 1, count)]
     all_pairs = len(numbers) <= MOST_PAIRS
     if not all_pairs:
         numbers = [pair for pair in numbers if reference in pair]
-    pairs = [compared_pair(answers, a, b, alpha=alpha, seed=seed) for a, b in numbers]
+    pairs = [compared_pair(answers, a, b, alpha=alpha, seed=seed, bounds=bounds) for a, b in numbers]
 
-    def facing(one: int, chosen: tuple[Pair, ...]) -> dict[Hashable, Pair]:
+    def facing(one: int, chosen: tuple[PairComparison, ...]) -> dict[Hashable, PairComparison]:
         name = answers.forecasters[one]
         turned = (
             pair if pair.second == name else pair.reversed()
@@ -277,11 +284,11 @@ def _against(
     return with_best, facing(reference, adjusted(family, adjust))
 
 
-def _of(pairs: dict[Hashable, Pair], forecaster: Hashable, name: str) -> float:
+def _of(pairs: dict[Hashable, PairComparison], forecaster: Hashable, name: str) -> float:
     return float(getattr(pairs[forecaster], name)) if forecaster in pairs else math.nan
 
 
-def _skill(pair: Pair | None) -> float:
+def _skill(pair: PairComparison | None) -> float:
     """1 - S / S_ref on the common questions; NaN where S_ref is not positive and finite."""
     if pair is None or not (math.isfinite(pair.second_score) and pair.second_score > 0):
         return math.nan

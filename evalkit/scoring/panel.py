@@ -15,7 +15,7 @@ Rules
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -23,10 +23,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from evalkit.exact_sums import Floats, order_free_sum
 from evalkit.scoring.inputs import Missing, _same_index, _weights, floats
-from evalkit.scoring.sums import Floats, order_free_sum
+from evalkit.scoring.wording import named_list
 
 Codes = NDArray[np.intp]
+
+#: largest finite score, so that squares and their sums stay finite
+LARGEST = 1e140
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,6 +162,10 @@ def panel(
     dropped = np.bincount(f[~kept], minlength=len(f_names))
     if w is not None:
         kept &= w > 0
+    too_large = np.isfinite(scores) & (np.abs(scores) > LARGEST)
+    if too_large.any():
+        row = int(np.argmax(too_large))
+        raise ValueError(f"row {row} has score {scores[row]:g}, beyond ±{LARGEST:g}: rescale the scores")
     if not kept.any():
         raise ValueError("no score to compare" + (f": all {n} are missing or have no weight" if n else ""))
     _once(f, q, f_names, q_names)
@@ -180,12 +188,6 @@ def panel(
 def by_name(name: Hashable) -> tuple[str, str]:
     """Sort key of names of any type."""
     return str(name), type(name).__name__
-
-
-def named_list(names: Sequence[Hashable], most: int = 8) -> str:
-    """'a', 'b' and 3 more."""
-    said = ", ".join(repr(name) for name in names[:most])
-    return said + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def _coded(values: ArrayLike, n: int, what: str) -> tuple[Codes, list[Hashable]]:

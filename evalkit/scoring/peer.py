@@ -23,9 +23,11 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from evalkit.exact_sums import Floats, order_free_sum
+from evalkit.scoring.diebold_mariano import equal_differences
 from evalkit.scoring.inputs import Missing
 from evalkit.scoring.panel import Panel, panel
-from evalkit.scoring.sums import Floats, order_free_sum
+from evalkit.scoring.wording import counted, interval_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,12 +63,17 @@ class PeerScores:
 
     def summary(self) -> str:
         alone = int(self.n_alone.sum())
-        left = f", {alone} answers without a peer left out" if alone else ""
-        dropped = f", {self.n_dropped} missing scores dropped" if self.n_dropped else ""
+        left = f", {counted(alone, 'answer')} without a peer left out" if alone else ""
+        dropped = f", {counted(self.n_dropped, 'missing score')} dropped" if self.n_dropped else ""
+        best = (
+            f"Best: {self.forecasters[0]} {self.value[0]:+.4f} {interval_text(self.low[0], self.high[0], '+.4f')}, "
+            f"n = {self.n[0]}."
+            if self.n[0]
+            else "No answer has a peer."
+        )
         return (
-            f"Peer scores of {len(self.forecasters)} forecasters against the {self.against} of the others on the "
-            f"same question ({int(self.n.sum())} answers{left}{dropped}).  Best: {self.forecasters[0]} "
-            f"{self.value[0]:+.4f} [{self.low[0]:+.4f}, {self.high[0]:+.4f}], n = {self.n[0]}.  "
+            f"Peer scores of {counted(len(self.forecasters), 'forecaster')} against the {self.against} of the "
+            f"others on the same question ({counted(int(self.n.sum()), 'answer')}{left}{dropped}).  {best}  "
             "Positive is better than the peers."
         )
 
@@ -145,7 +152,10 @@ def peer_panel(answers: Panel, *, against: Against = "mean", alpha: float = 0.05
         if len(met):
             weights = answers.row_weights(met)
             value[i] = _mean(items[met], weights)
-            found = mean_interval(items[met], weights=weights, cluster=answers.row_clusters(met), alpha=alpha)
+            own = items[met]
+            if equal_differences(others[met], answers.score[met]):
+                own = np.full(len(met), value[i])  # rounding is no spread
+            found = mean_interval(own, weights=weights, cluster=answers.row_clusters(met), alpha=alpha)
             low[i], high[i] = found.low, found.high
     order = sorted(range(count), key=lambda i: (math.isnan(value[i]), -value[i], i))
     return PeerScores(

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from evalkit.scoring.sums import Floats
+from evalkit.exact_sums import Floats
 
 #: draws of the correlated normal variables
 DRAWS = 4000

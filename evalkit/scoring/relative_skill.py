@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evalkit.scoring.sums import order_free_sum
+from evalkit.exact_sums import order_free_sum
 
 
 class RelativeSkill(NamedTuple):

@@ -7,9 +7,9 @@ from typing import Literal
 
 import numpy as np
 
+from evalkit.exact_sums import Floats, chunks, streamed_sum
 from evalkit.scoring.inputs import Items
 from evalkit.scoring.score import Score, mean
-from evalkit.scoring.sums import Floats, chunks, streamed_sum
 
 Reduce = Literal["mean"] | None
 #: item scores of the outcomes and forecasts of a slice; ``out`` is scratch that may hold the answer

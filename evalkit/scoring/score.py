@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from evalkit.scoring.sums import Floats, order_free_sum
+from evalkit.exact_sums import Floats, order_free_sum
 
 if TYPE_CHECKING:
     import pandas as pd

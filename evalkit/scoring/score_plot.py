@@ -7,13 +7,14 @@ Marks differ by shape and filling, never by colour alone.
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from evalkit.exact_sums import Floats
 from evalkit.figure_style import COLOURS, WIDTH, new_axes, styled
-from evalkit.scoring.sums import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,13 +53,13 @@ def interval_plot(
         ax.plot(raw, y, "x", ms=5.5, mew=1.4, color=COLOURS["vermilion"], ls="", label="raw", zorder=1)
         ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, borderaxespad=0.1)
     if zero:
-        ax.axvline(0, color=COLOURS["muted"], lw=1, zorder=0)
+        ax.axvline(0, color=COLOURS["muted"], lw=1.2, zorder=1)
     ax.set_yticks(y, [_cut(label) for label in labels])
     ax.set_ylim(count - 0.4, -0.6)
     ax.tick_params(axis="y", length=0)
     ax.grid(axis="x")
     ax.locator_params(axis="x", nbins=5)
-    ax.set_xlabel(xlabel)
+    _below(ax, xlabel)
     return ax
 
 
@@ -83,9 +84,7 @@ def pair_matrix(
                 (i, j)
                 for i in range(count)
                 for j in range(count)
-                if math.copysign(1, values[i, j]) == sign
-                and math.isfinite(values[i, j])
-                and clear[i][j] == shown
+                if sign * values[i, j] > 0 and math.isfinite(values[i, j]) and clear[i][j] == shown
             ]
             sizes = [(cell * (0.3 + 0.55 * math.sqrt(abs(values[i, j]) / largest))) ** 2 for i, j in cells]
             ax.scatter(
@@ -98,12 +97,14 @@ def pair_matrix(
                 linewidth=1.0,
             )
         ax.plot([], [], marker, color=COLOURS[colour], ls="", ms=7, label=name)
-    ax.plot([], [], "o", mfc=COLOURS["paper"], mec=COLOURS["muted"], ls="", ms=6, label="not clear")
-    for i, j in zip(*np.nonzero(np.isnan(values) & ~np.eye(count, dtype=bool)), strict=True):
-        ax.text(j, i, "·", ha="center", va="center", color=COLOURS["muted"])
+    ax.plot([], [], "o", mfc=COLOURS["paper"], mec=COLOURS["muted"], ls="", ms=6, label="open: not clear")
+    for i, j in zip(*np.nonzero(~np.eye(count, dtype=bool)), strict=True):
+        if not abs(values[i, j]) > 0:  # no common question, or no difference
+            mark = "=" if values[i, j] == 0 else "·"
+            ax.text(j, i, mark, ha="center", va="center", color=COLOURS["muted"])
     ax.plot([-0.5, count - 0.5], [-0.5, count - 0.5], color=COLOURS["line"], lw=1, zorder=0)
     ax.set_yticks(range(count), [f"{_cut(label, 16)}  {at + 1}" for at, label in enumerate(labels)])
-    ax.set_xticks(range(count), [str(at + 1) for at in range(count)])
+    ax.set_xticks(range(count), [str(at + 1) if count <= 12 or at % 2 == 0 else "" for at in range(count)])
     ax.xaxis.tick_top()
     ax.tick_params(length=0)
     ax.set_xlim(-0.5, count - 0.5)
@@ -114,9 +115,14 @@ def pair_matrix(
     ax.tick_params(which="minor", length=0)
     ax.grid(which="minor")
     ax.set_title("Row against column", pad=6)
-    ax.set_xlabel(f"largest mark: mean score differs by {largest:.3g}")
+    _below(ax, f"largest mark: mean score differs by {largest:.3g}")
     ax.legend(loc="upper center", bbox_to_anchor=(0.35, -0.09), ncols=3, columnspacing=1.0, handletextpad=0.2)
     return ax
+
+
+def _below(ax: Axes, text: str) -> None:
+    """A label that ends with the axes and may begin below the names, in lines that fit the figure."""
+    ax.set_xlabel("\n".join(textwrap.wrap(text, 50)), loc="right", multialignment="right")
 
 
 def _cut(label: str, longest: int = _LONGEST) -> str:

@@ -26,8 +26,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evalkit.scoring.panel import Panel, by_name, named_list
-from evalkit.scoring.sums import Floats
+from evalkit.exact_sums import Floats
+from evalkit.scoring.panel import Panel, by_name
+from evalkit.scoring.wording import named_list
 
 #: questions made dense at a time
 _BLOCK = 2048
@@ -52,7 +53,7 @@ class TwoWayFit:
 def two_way_fit(panel: Panel) -> TwoWayFit:
     """Fit of a panel; `NotConnected` names the groups of forecasters that share no question, if there are any."""
     n_f, n_q = len(panel.forecasters), len(panel.questions)
-    w = np.ones(n_q) if panel.weights is None else panel.weights
+    w = np.ones(n_q) if panel.weights is None else panel.weights / panel.weights.max()
     answers = np.bincount(panel.question, minlength=n_q).astype(np.float64)
     system = _normal_matrix(panel, w, answers)
     _connected(system, panel)

@@ -5,7 +5,7 @@ to the drawn weights (Davison & Hinkley 1997, section 3.8).  Each replicate is a
 
 - Where few values differ, only their counts are drawn, from a multinomial distribution: the cost does not grow
   with n.  It is taken where the number of different values is below n / `DRAWS_PER_CELL`.
-- Otherwise n indices are drawn a replicate, about 3 ns each; a million different values take seconds.
+- Otherwise n units are drawn a replicate, about 1 ns each.
 
 The seed comes from the data, in sorted order, and from the user's ``seed``: the same data give the same
 replicates in any order of the rows and under any names of the clusters.  Memory does not grow with
@@ -18,25 +18,25 @@ import hashlib
 import math
 from dataclasses import dataclass, field
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from evalkit.exact_sums import grouped_sums, order_free_sum
 from evalkit.uncertainty.gaffke import Interval
 from evalkit.uncertainty.sample import Sample, checked_sample
 from evalkit.uncertainty.sandwich import sample_mean
-from evalkit.uncertainty.sums import exact_sum, sums_by_cluster
 
 if TYPE_CHECKING:
     import pandas as pd
 
 IntervalKind = Literal["percentile", "bca"]
 
-#: an entry of a multinomial draw costs about as much as this many draws of an index
-DRAWS_PER_CELL = 25
-#: draws that are held in memory at once
-BLOCK = 1 << 20
+#: an entry of a multinomial draw costs about as much as this many draws of a unit
+DRAWS_PER_CELL = 60
+#: counts, or draws, that are held in memory at once
+BLOCK = 1 << 22
 #: replicates closer than this share of their largest absolute value are tied
 TIE = 1e-12
 
@@ -156,10 +156,10 @@ def _units(sample: Sample) -> tuple[NDArray[np.float64], NDArray[np.float64] | N
     assert sample.n_clusters is not None
     if weights is None:
         size = np.bincount(codes, minlength=sample.n_clusters).astype(np.float64)
-        return sums_by_cluster(codes, x, sample.n_clusters), size
+        return grouped_sums(codes, x, sample.n_clusters), size
     return (
-        sums_by_cluster(codes, weights * x, sample.n_clusters),
-        sums_by_cluster(codes, weights, sample.n_clusters),
+        grouped_sums(codes, weights * x, sample.n_clusters),
+        grouped_sums(codes, weights, sample.n_clusters),
     )
 
 
@@ -180,27 +180,57 @@ def _replicates(
             part = totals[start : start + rows]
             part += generator.multinomial(n, counts / n, size=len(part)) @ distinct
     else:
-        method = "indices"
-        ordered = np.repeat(distinct, counts)
-        rows, columns = max(1, BLOCK // n), min(n, BLOCK)
-        for start in range(0, replicates, rows):
-            part = totals[start : start + rows]
-            for first in range(0, n, columns):
-                size = (len(part), min(columns, n - first))
-                part += ordered[generator.integers(0, n, size=size)].sum(axis=1)
+        method = "drawn units"
+        _add_drawn_units(totals, np.repeat(distinct, counts), generator)
     if denominators is None:
         return totals / n, method
     return totals.real / totals.imag, method
+
+
+def _add_drawn_units(totals: NDArray[Any], units: NDArray[Any], generator: np.random.Generator) -> None:
+    """Add n draws out of the n ``units`` to each of the ``totals``.
+
+    How many fall into each block of 256 is multinomial.  Within a block two random bytes draw two units, whose sum
+    a table of all 65,536 pairs holds: half of the random numbers, and no look-up outside of the cache.
+    """
+    n = len(units)
+    whole, rest = divmod(n, 256)
+    chances = np.append(np.full(whole, 256 / n), [rest / n] if rest else [])
+    rows = max(1, BLOCK // max(256, len(chances)))
+    for start in range(0, len(totals), rows):
+        part = totals[start : start + rows]
+        drawn = generator.multinomial(n, chances, size=len(part))
+        for block in range(whole):
+            values = units[256 * block : 256 * (block + 1)]
+            pairs, single = drawn[:, block] >> 1, drawn[:, block] & 1
+            table = np.add.outer(values, values).ravel()
+            count = int(pairs.sum())
+            bits = generator.integers(0, 1 << 64, size=-(-count // 4), dtype=np.uint64)
+            looked_up = bits.astype("<u8", copy=False).view("<u2")[:count]
+            _add_runs(part, np.take(table, looked_up), pairs)
+            part += single * values[generator.integers(0, 256, len(part))]
+        if rest:
+            _add_runs(
+                part, units[256 * whole + generator.integers(0, rest, drawn[:, -1].sum())], drawn[:, -1]
+            )
+
+
+def _add_runs(totals: NDArray[Any], values: NDArray[Any], lengths: NDArray[np.int64]) -> None:
+    """Add to each total the sum of its run of ``values``."""
+    some = lengths > 0
+    starts = np.cumsum(lengths) - lengths
+    if some.any():
+        totals[some] += np.add.reduceat(values, starts[some])
 
 
 def _acceleration(numerators: NDArray[np.float64], denominators: NDArray[np.float64] | None) -> float:
     """Skewness of the jackknife over units, divided by 6 (Efron 1987); 0 where the units do not vary."""
     if denominators is None:
         denominators = np.ones(len(numerators))
-    left_out = (exact_sum(numerators) - numerators) / (exact_sum(denominators) - denominators)
-    pull = exact_sum(left_out) / len(left_out) - left_out
+    left_out = (order_free_sum(numerators) - numerators) / (order_free_sum(denominators) - denominators)
+    pull = order_free_sum(left_out) / len(left_out) - left_out
     largest = float(np.abs(pull).max())
     if largest <= TIE * float(np.abs(left_out).max()):
         return 0.0
     pull /= largest
-    return exact_sum(pull**3) / (6 * math.pow(exact_sum(pull**2), 1.5))
+    return order_free_sum(pull**3) / (6 * math.pow(order_free_sum(pull**2), 1.5))

@@ -30,6 +30,8 @@ GAFFKE_UP_TO = 1000
 ENOUGH_CLUSTERS, SOME_CLUSTERS = 12, 6
 #: below this many items, an unbounded t interval leans on near-normal values
 NEAR_NORMAL_BELOW = 30
+#: a standard error below this share of the largest value is what rounding leaves of zero
+ROUNDING = 1e-14
 
 
 @dataclass(frozen=True)
@@ -111,8 +113,8 @@ class Case:
 
     @property
     def no_spread(self) -> bool:
-        """All items are equal, or all cluster means are: the standard error is zero."""
-        return self.se.se == 0
+        """All items are equal, or all cluster means are, up to rounding: the standard error is zero."""
+        return self.se.se <= ROUNDING * float(np.abs(self.sample.x).max())
 
 
 def _none(case: Case) -> Interval:

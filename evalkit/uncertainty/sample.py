@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evalkit.uncertainty.sums import LARGEST
+#: largest absolute value that is accepted: its square, summed, must stay finite
+LARGEST = 1e140
 
 
 class Sample(NamedTuple):

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from evalkit.exact_sums import grouped_sums, order_free_sum
 from evalkit.uncertainty.gaffke import Interval
 from evalkit.uncertainty.sample import Sample, checked_sample
-from evalkit.uncertainty.sums import exact_sum, sums_by_cluster
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,13 +106,16 @@ def sample_se(sample: Sample, kind: Kind = "cr2") -> ClusterSE:
         reason = "An item is infinite: no standard error exists."
         return ClusterSE(mean, math.nan, math.nan, n, n_clusters, kind, reason)
     weight, squared_weight, residual = _cluster_totals(sample, mean)
-    total = exact_sum(weight)
+    total = order_free_sum(weight)
     if kind == "cr2":
         scale, df = _bell_mccaffrey(weight / total, squared_weight)
     else:
         scale = np.full(n_clusters, n_clusters / (n_clusters - 1) if kind == "cr1" else 1.0)
         df = float(n_clusters - 1)
-    se = math.sqrt(exact_sum(scale * residual**2)) / total
+    largest = float(np.abs(residual).max())
+    se = 0.0
+    if largest > 0:  # the squares of shares of the largest do not underflow
+        se = largest * math.sqrt(order_free_sum(scale * (residual / largest) ** 2)) / total
     caveats: tuple[str, ...] = ()
     if sample.codes is not None and n_clusters < FEW_CLUSTERS:
         caveats = (
@@ -132,8 +135,8 @@ def sample_mean(sample: Sample) -> float:
     if x.min() == x.max():
         return float(x[0])
     if weights is None:
-        return exact_sum(x) / len(x)
-    return exact_sum(weights * x) / exact_sum(weights)
+        return order_free_sum(x) / len(x)
+    return order_free_sum(weights * x) / order_free_sum(weights)
 
 
 def t_interval(mean: float, se: float, df: float, alpha: float) -> Interval:
@@ -158,12 +161,12 @@ def _cluster_totals(
         ones = np.ones(len(x))
         return (ones, ones, residuals) if weights is None else (weights, weights**2, residuals)
     assert sample.n_clusters is not None
-    residual = sums_by_cluster(codes, residuals, sample.n_clusters)
+    residual = grouped_sums(codes, residuals, sample.n_clusters)
     if weights is None:
         size = np.bincount(codes, minlength=sample.n_clusters).astype(np.float64)
         return size, size, residual
-    weight = sums_by_cluster(codes, weights, sample.n_clusters)
-    return weight, sums_by_cluster(codes, weights**2, sample.n_clusters), residual
+    weight = grouped_sums(codes, weights, sample.n_clusters)
+    return weight, grouped_sums(codes, weights**2, sample.n_clusters), residual
 
 
 def _bell_mccaffrey(
@@ -176,7 +179,7 @@ def _bell_mccaffrey(
     v_g.v_h = -c_g c_h (s_h t_g + s_g t_h) with t = q - s Q / 2: prefix sums do in O(G) what the matrix does in
     O(G^2).  Clusters are taken from small to large, so that nothing is lost to cancellation where one dominates.
     """
-    everything = exact_sum(squared_weight)
+    everything = order_free_sum(squared_weight)
     scale = squared_weight / (squared_weight * (1 - share) ** 2 + share**2 * (everything - squared_weight))
     if (share == share[0]).all() and (squared_weight == squared_weight[0]).all():
         return scale, float(len(share) - 1)

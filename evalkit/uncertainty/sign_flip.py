@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from evalkit.exact_sums import grouped_sums, order_free_sum
 from evalkit.uncertainty.sample import checked_sample
-from evalkit.uncertainty.sums import exact_sum, sums_by_cluster
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,11 +102,11 @@ def sign_flip_test(
     else:
         assert sample.n_clusters is not None
         n_clusters = sample.n_clusters
-        sums = sums_by_cluster(sample.codes, sample.x, n_clusters)
-    total = exact_sum(sums)
+        sums = grouped_sums(sample.codes, sample.x, n_clusters)
+    total = order_free_sum(sums)
     sizes = np.sort(np.abs(sums[np.abs(sums) > TIE * np.abs(sample.x).max(initial=0.0)]))
     observed = {"two-sided": abs(total), "greater": total, "less": -total}[alternative]
-    at_least = observed - TIE * exact_sum(sizes)
+    at_least = observed - TIE * order_free_sum(sizes)
     method, upper = _exact_upper_share(sizes, at_least)
     if alternative == "two-sided" and at_least <= 0:
         method, p_value = method or "exact", 1.0
@@ -179,7 +179,10 @@ def _fair_binomial(n: int) -> NDArray[np.float64]:
     """Probabilities of 0 … n heads of n fair coins."""
     log_factorial = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, n + 1)))])
     logs: NDArray[np.float64] = log_factorial[-1] - log_factorial - log_factorial[::-1] - n * math.log(2)
-    return np.exp(logs)
+    probabilities = np.exp(logs)
+    if n <= 45:  # whole numbers of patterns, of which the logarithms have lost the last bits
+        probabilities = np.rint(probabilities * 2.0**n) / 2.0**n
+    return probabilities
 
 
 def _middle_share(sizes: NDArray[np.float64], at_least: float) -> float:

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evalkit.exact_sums import CHUNK, GroupedSums, chunks, grouped_sums, order_free_sum
 from evalkit.scoring import brier_score
-from evalkit.scoring.sums import CHUNK, order_free_sum
 
 finite = st.floats(allow_nan=False, allow_infinity=False, width=64, min_value=-1e300, max_value=1e300)
 
@@ -50,6 +50,46 @@ def test_tiny_terms_beside_large_ones_are_not_lost() -> None:
     terms = np.array([1.0, 1e-30, -1.0])
     assert order_free_sum(terms) == 1e-30
     assert order_free_sum(np.full(100_000, 1e-200)) == pytest.approx(1e-195, rel=1e-15)
+
+
+def test_subnormal_numbers_are_kept() -> None:
+    assert order_free_sum(np.array([5e-324, 5e-324])) == 1e-323
+
+
+groups = st.lists(st.tuples(st.integers(0, 3), finite), min_size=1, max_size=60)
+
+
+@settings(max_examples=200, deadline=None)
+@given(groups, st.randoms(use_true_random=False))
+def test_sums_by_group_in_any_order(rows: list[tuple[int, float]], order: object) -> None:
+    def sums(rows: list[tuple[int, float]]) -> list[float]:
+        return grouped_sums(np.array([g for g, _ in rows]), np.array([x for _, x in rows]), 4).tolist()
+
+    shuffled = list(rows)
+    order.shuffle(shuffled)  # type: ignore[attr-defined]
+    assert sums(rows) == sums(shuffled)
+    bound = Fraction(max(abs(x) for _, x in rows))
+    for g, total in enumerate(sums(rows)):
+        exact = sum((Fraction(x) for h, x in rows if h == g), Fraction(0))
+        assert abs(Fraction(total) - exact) <= len(rows) * bound / 2**53 + abs(exact) / 2**52
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1.0, 1e300])
+def test_sums_by_group_of_many_terms(scale: float) -> None:
+    generator = np.random.default_rng(4)
+    x, group = generator.lognormal(0, 3, 50_000) * scale, generator.integers(0, 50, 50_000)
+    x = np.minimum(x, 1e300)
+    totals = grouped_sums(group, x, 51)
+    assert totals[:50] == pytest.approx([math.fsum(x[group == g]) for g in range(50)], rel=1e-13)
+    assert totals[50] == 0
+    order = generator.permutation(50_000)
+    assert (grouped_sums(group[order], x[order], 51) == totals).all()
+    # in chunks of any size, and where all terms are of one group
+    sums = GroupedSums(51, 50_000, float(x.max()))
+    for part in chunks(50_000, 777):
+        sums.add(group[part], x[part])
+    assert (sums.total() == totals).all()
+    assert grouped_sums(np.zeros(50_000, dtype=np.intp), x, 1)[0] == pytest.approx(math.fsum(x), rel=1e-13)
 
 
 def test_infinities_and_nan_as_in_ieee_754() -> None:
