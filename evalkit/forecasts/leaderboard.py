@@ -258,13 +258,15 @@ def _places(forecasts: ForecastSet, alpha: float, notes: list[str]) -> dict[str,
         notes.append(f"no adjusted scores and no ranks: {error}")
         return {}
     ranks = found.ranks
-    return {
-        str(name): Place(
-            (found.score(name), *found.interval(name)),
-            (int(ranks.rank[i]), int(ranks.low[i]), int(ranks.high[i])),
-        )
-        for i, name in enumerate(found.forecasters)
-    }
+    places = {}
+    for i, name in enumerate(map(str, found.forecasters)):
+        low, high = found.interval(name)
+        if math.isnan(low):
+            notes.append(f"no interval for the adjusted score of {visible(name)}: it rests on one cluster")
+        known = (None, None) if math.isnan(low) else (low, high)
+        rank = (int(ranks.rank[i]), int(ranks.low[i]), int(ranks.high[i]))
+        places[name] = Place((found.score(name), *known), rank)
+    return places
 
 
 def _conventions(forecasts: ForecastSet) -> list[str]:

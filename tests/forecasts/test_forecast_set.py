@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -288,6 +289,17 @@ def test_ranks_say_which_others_the_data_leave_open() -> None:
     assert all(row.adjusted is None for row in board.rows)
     alone = ForecastSet.from_frame(frame[["close 1", "obs"]]).leaderboard()
     assert alone.rows[0].rank is None
+
+
+def test_no_interval_is_null_and_has_its_reason() -> None:
+    """One cluster, different questions: neither score nor adjusted score has an interval."""
+    board = ForecastSet.from_frame(long(cluster="c")).leaderboard()
+    assert board.adjusted
+    for row in board.rows:
+        assert (row.brier_low, row.adjusted_low, row.adjusted_high) == (None, None, None)
+        assert (row.rank_low, row.rank_high) == (1, 2)
+    json.dumps(board.to_json(), allow_nan=False)
+    assert any("one cluster" in note for note in board.notes)
 
 
 def test_a_leaderboard_plots_itself() -> None:
