@@ -10,6 +10,8 @@ Rules
   0.  Then forecasts carry no information in the right direction, and platt and beta give the base rate.
 - The parametric ones are fitted to Platt's targets, (N₁ + 1)/(N₁ + 2) for an event and 1/(N₀ + 2) for none, so
   that they stay finite where forecasts separate the outcomes and where there is one class only.
+- Isotonic maps may be certain, and an outcome that they rule out then has an infinite log score; the others
+  never are.
 - A forecast within `EDGE` of 0 or 1 is taken as `EDGE` from it: its log odds would be infinite.
 """
 

@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -98,19 +98,28 @@ class SmoothCalibrationError:
         )
 
     def summary(self) -> str:
+        found = self.interval()
+        clusters = "" if found.n_clusters is None else f", {found.n_clusters} clusters"
         dropped = f", {self.n_dropped} dropped" if self.n_dropped else ""
-        return f"smooth calibration error {self.value:.4f} (n = {self.n}{dropped}; {self.convention})"
+        line = (
+            f"smooth calibration error {self.value:.4f} ({found.brief()}; n = {self.n}{clusters}{dropped}; "
+            f"{self.convention})"
+        )
+        return "\n".join([line, *(f"Caveat: {caveat}" for caveat in found.caveats)])
 
     def to_frame(self) -> pd.DataFrame:
+        """One row."""
         import pandas as pd
 
-        names = ("value", "n", "n_dropped", "convention")
-        return pd.DataFrame([{name: getattr(self, name) for name in names}])
+        found = self.interval()
+        row: dict[str, Any] = {"value": self.value, "estimate": found.estimate, "low": found.low}
+        row |= {"high": found.high, "p_value": found.p_value, "n": self.n, "n_clusters": found.n_clusters}
+        return pd.DataFrame([row | {"n_dropped": self.n_dropped, "convention": self.convention}])
 
     def _repr_html_(self) -> str:
         from html import escape
 
-        return f"<p>{escape(self.summary())}</p>"
+        return "".join(f"<p>{escape(line)}</p>" for line in self.summary().splitlines())
 
 
 def smooth_calibration_error(

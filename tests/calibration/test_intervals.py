@@ -114,6 +114,17 @@ def test_one_cluster_has_no_interval_and_few_carry_a_caveat() -> None:
         assert any("fewer than 30" in caveat for caveat in found.caveats)
 
 
+def test_rare_events_carry_a_caveat() -> None:
+    y = np.zeros(200)
+    y[:9] = 1
+    p = np.linspace(0.02, 0.08, 200)
+    for outcome, forecast, what in ((y, p, "9 events, fewer than 10"), (1 - y, 1 - p, "9 non-events")):
+        for found in intervals(outcome, forecast):
+            assert any(what in caveat for caveat in found.caveats)
+    y[:10] = 1
+    assert not any(found.caveats for found in intervals(y, p))
+
+
 def test_the_estimate_is_nearer_to_the_truth_than_the_value() -> None:
     """Mean over 40 calibrated samples, for which the truth is 0."""
     found = [intervals(*sample(200, 1.0, seed)) for seed in range(40)]
