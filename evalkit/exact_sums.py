@@ -4,8 +4,8 @@ A floating-point sum changes its last digits with the order of the rows, and wit
 derived from it.  Here each term is rounded onto a fixed grid, on which addition is exact and therefore
 commutes; what the rounding leaves is rounded onto a second, finer grid (Demmel & Nguyen 2015, "Parallel
 reproducible summation").  Two grids of 39 bits leave an error below 2^-77 of the largest term in each term:
-far less than the rounding of the result, unless the sum is tiny against its largest term.  Then, and only
-then, `math.fsum` adds exactly.
+less than an eighth of the rounding of the result, unless the sum is tiny against its largest term.  Then, and
+only then, `math.fsum` adds exactly.
 
 Sums by group use the same idea with grids that leave room for n terms, since a group may hold them all.
 
@@ -26,8 +26,9 @@ Floats = NDArray[np.float64]
 CHUNK = 16384
 #: bits of a grid: CHUNK terms of 39 bits add up to no more than the 53 of a float64
 _BITS = 53 - (CHUNK.bit_length() - 1)
-#: a sum below this share of n times the bound is added exactly instead
-_TINY = 2.0**-30
+#: a sum below this share of n times the bound is added exactly instead: n errors of 2^-78 of the bound would not
+#: be small against the 2^-53 of the result
+_TINY = 2.0**-22
 
 
 def chunks(n: int, size: int = CHUNK) -> Iterator[slice]:
@@ -87,11 +88,14 @@ def streamed_sum(n: int, terms: Callable[[slice, Floats], Floats], bound: float)
 def _exact(n: int, terms: Callable[[slice, Floats], Floats]) -> float:
     out = np.empty(min(n, CHUNK))
 
-    def each() -> Iterator[float]:
+    def each(share: float = 1.0) -> Iterator[float]:
         for part in chunks(n):
-            yield from terms(part, out[: part.stop - part.start]).tolist()
+            yield from (terms(part, out[: part.stop - part.start]) * share).tolist()
 
-    return math.fsum(each())
+    try:
+        return math.fsum(each())
+    except OverflowError:  # a sum on the way was too large; the result need not be
+        return math.fsum(each(2.0**-64)) * 2.0**64
 
 
 class GroupedSums:

@@ -119,3 +119,18 @@ def test_memory_does_not_grow_with_n() -> None:
     finally:
         tracemalloc.stop()
     assert peak < 1_000_000, "an array of a million floats takes 8 MB"
+
+
+@pytest.mark.parametrize("n", [1, 2, 50, 1000])
+def test_a_sum_that_is_small_against_its_bound_keeps_its_digits(n: int) -> None:
+    """Brier scores of good forecasts are summed with the bound 1: each must come out as if added exactly."""
+    p = np.random.default_rng(n).uniform(2.0**-15, 2.0**-10, n)
+    exact = math.fsum((p * p).tolist()) / n
+    assert abs(float(brier_score(np.zeros(n), p)) - exact) <= math.ulp(exact)
+
+
+@pytest.mark.parametrize("terms", [[1e308, 1e308], [1.7e308, 1.7e308, -1.7e308, -1.7e308, 3.0], [-1e308] * 3])
+def test_a_sum_beyond_the_range_on_the_way_is_no_error(terms: list[float]) -> None:
+    exact = sum(map(Fraction, terms))
+    expected = float(exact) if abs(exact) < 2**1024 else (math.inf if exact > 0 else -math.inf)
+    assert order_free_sum(np.array(terms)) == expected

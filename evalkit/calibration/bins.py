@@ -157,7 +157,7 @@ def frequency_variance(
     variance: 0.  ``number``: gives the number of each item's bin, and is asked only where needed.
     """
     weights, cluster = items.weights, items.cluster
-    if cluster is None and weights is None and _whole(bins.events):
+    if cluster is None and weights is None and _binary(items.y):
         independent = np.maximum(bins.n - 1, 1)
         return bins.frequency * (1 - bins.frequency) / independent, bins.n
     cell = number()
@@ -183,5 +183,6 @@ def frequency_variance(
     ), groups
 
 
-def _whole(events: Floats) -> bool:
-    return bool((events == np.floor(events)).all())
+def _binary(y: Floats) -> bool:
+    """Whether all outcomes are 0 or 1: halves may add up to whole numbers of events too."""
+    return all(bool((y[part] * y[part] == y[part]).all()) for part in chunks(len(y)))

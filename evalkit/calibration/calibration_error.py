@@ -29,6 +29,7 @@ from numpy.typing import ArrayLike
 from evalkit.calibration.binned_interval import BinnedResiduals, limits, p_value
 from evalkit.calibration.bins import Binning, Bins, bin_edges, binned, cells, frequency_variance
 from evalkit.calibration.canonical import canonical, units
+from evalkit.calibration.corp import counted
 from evalkit.calibration.intervals import MiscalibrationInterval, check_alpha, unit_caveats
 from evalkit.exact_sums import Floats
 from evalkit.scoring.inputs import Items, Missing, binary_items, categorical_items
@@ -187,6 +188,7 @@ def calibration_error(
         items = categorical_items(y, p, **given)
     else:
         raise ValueError(f"kind={kind!r}: expected 'binary', 'top-label' or 'classwise'")
+    items = counted(items)
     problems = _problems(items, kind)
     edges = [bin_edges(problem.p, bins, binning) for problem in problems]
     tables = [binned(i.y, i.p, e, i.weights) for i, e in zip(problems, edges, strict=True)]

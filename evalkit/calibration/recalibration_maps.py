@@ -34,6 +34,8 @@ Method = Literal["isotonic", "platt", "beta", "temperature"]
 EDGE = 1e-6
 #: Newton steps, and the gain below which they have converged
 _STEPS, _CONVERGED = 100, 1e-14
+#: log odds beyond which float64 would round a probability to 1: no parametric map is certain
+_CERTAIN = 36.0
 #: the steepest 1/T that is looked for
 _STEEPEST = 1e6
 
@@ -132,7 +134,7 @@ def _temperature(slope: float) -> str:
 
 
 def _expit(x: Floats) -> Floats:
-    small = np.exp(-np.abs(x))
+    small = np.exp(-np.minimum(np.abs(x), _CERTAIN))
     return np.asarray(np.where(x >= 0, 1.0, small) / (1 + small))
 
 

@@ -8,7 +8,12 @@ classic one.  The band says what chance does to the curve:
 - ``band="confidence"``: which true curves go with the observed one, around the curve;
 - pointwise, or ``simultaneous`` for the curve as a whole.
 
-How well each band keeps its level was simulated: ``benchmarks/results/coverage_bands.md``.
+How well each band keeps its level was simulated (``benchmarks/results/coverage_bands.md``, level .9, n = 50 to
+2000).  Pointwise bands held .89 to .96, on average over the range and with and without clusters; simultaneous
+consistency bands .92 to .94; simultaneous confidence bands, which are bounds, .99 and more.  Where it does not
+hold: at single places of the range pointwise bands may be .05 below; with fewer than 30 clusters the strength
+of their dependence is poorly known (the result says so); where clusters depend in other ways than
+`evalkit.calibration.dependence` models, nothing was shown.
 """
 
 from __future__ import annotations

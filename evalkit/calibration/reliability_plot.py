@@ -34,6 +34,8 @@ _SMALL_GAP_POINTS, _SMALL_BARS = 6, 20
 _LEFT, _RIGHT, _BELOW, _ABOVE = 0.76, 0.2, 1.85, 0.5
 _SMALL_LEFT, _SMALL_GAP, _SMALL_BELOW, _SMALL_ABOVE = 0.55, 0.22, 0.6, 0.62
 _TITLE_LINE = 0.2
+#: columns in which a band is drawn
+_COLUMNS = 400
 #: inches in which the terms of the score do not fit on one line
 _NARROW = 3.2
 
@@ -193,9 +195,14 @@ def _band(diagram: ReliabilityDiagram, band: Band, axes: Axes) -> None:
             zorder=3,
         )
         return
-    axes.fill_between(band.x, band.low, band.high, color=COLOURS["sky"], alpha=0.28, linewidth=0, zorder=2)
-    for line in (band.low, band.high):
-        axes.plot(band.x, line, color=COLOURS["sky"], linewidth=0.8, zorder=3)
+    # the first and last point of what one would see as one column: a band may have a million
+    column = np.floor(band.x * _COLUMNS)
+    turn = column[1:] != column[:-1]
+    seen = np.append(True, turn) | np.append(turn, True)
+    x, low, high = band.x[seen], band.low[seen], band.high[seen]
+    axes.fill_between(x, low, high, color=COLOURS["sky"], alpha=0.28, linewidth=0, zorder=2)
+    for line in (low, high):
+        axes.plot(x, line, color=COLOURS["sky"], linewidth=0.8, zorder=3)
 
 
 def _histogram(diagram: ReliabilityDiagram, axes: Axes, *, labels: bool) -> None:

@@ -12,7 +12,7 @@ Rules
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -26,6 +26,8 @@ from evalkit.exact_sums import Floats, chunks
 OUTSIDE = 1e-12
 #: how far the probabilities of one item may be from summing to one
 UNNORMALISED = 1e-6
+#: how large a real outcome or forecast may be, so that squares of scores stay finite
+LARGEST = 1e130
 
 Missing = Literal["raise", "drop"]
 Labels = NDArray[Any]
@@ -48,6 +50,11 @@ class Items:
     def __len__(self) -> int:
         return len(self.y)
 
+    @property
+    def n_counted(self) -> int:
+        """Items that count: those of a weight above zero."""
+        return len(self.y) if self.weights is None else int(np.count_nonzero(self.weights))
+
 
 def binary_items(
     y: ArrayLike,
@@ -63,8 +70,11 @@ def binary_items(
     ``allow_fractional`` admits outcomes between 0 and 1 (ties, market values).  Raises `ValueError` with
     index and value.
     """
-    items = _aligned(y, p, (1,), weights, cluster, missing)
-    forecast = _probabilities(items.p)
+    given = floats(p, "p")
+    sound = given.ndim == 1 and given.size > 0 and bool(given.min() >= 0 and given.max() <= 1)
+    p = given if type(p) is np.ndarray else p  # what has an index keeps it for the comparison
+    items = _aligned(y, p, (1,), weights, cluster, missing, complete=sound)
+    forecast = items.p if sound else _probabilities(items.p)
     _outcomes(items.y, allow_fractional)
     return (
         items
@@ -85,12 +95,15 @@ def categorical_items(
     """Items with 0-based classes as outcomes and K probabilities each, shapes (n,) and (n, K).
 
     ``missing_branch="zero"``: an outcome K or above is a class that the forecast left out, with
-    probability 0; it is given a column of its own.  Raises `ValueError` with index and value.
+    probability 0; all of these become class K, with a column of its own.  Raises `ValueError` with index and value.
     """
-    items = _aligned(y, p, (2,), weights, cluster, missing)
+    given = floats(p, "p")
+    sound = given.ndim == 2 and given.size > 0 and _all_distributions(given)
+    p = given if type(p) is np.ndarray else p  # what has an index keeps it for the comparison
+    items = _aligned(y, p, (2,), weights, cluster, missing, complete=sound)
     forecast = items.p
     classes = forecast.shape[1]
-    if not _all_distributions(forecast):
+    if not sound:
         forecast = _probabilities(forecast)
         for part in chunks(len(items)):
             sums = forecast[part].sum(axis=1)
@@ -99,7 +112,7 @@ def categorical_items(
                 _fail(
                     wrong, sums, part.start, "probabilities that do not sum to one, but to", "normalise them"
                 )
-    highest = classes - 1 if missing_branch == "raise" else math.inf
+    highest = classes - 1 if missing_branch == "raise" else sys.float_info.max
     for part in chunks(len(items)):
         outcome = items.y[part]
         wrong = (outcome != np.floor(outcome)) | (outcome < 0) | (outcome > highest)
@@ -112,10 +125,11 @@ def categorical_items(
                 "number the classes from 0; missing_branch='zero' gives classes that have no forecast "
                 "probability 0",
             )
-    top = int(items.y.max())
-    if top >= classes:
-        forecast = np.hstack([forecast, np.zeros((len(forecast), top + 1 - classes))])
-    return Items(items.y, forecast, items.weights, items.cluster, items.n_dropped)
+    outcome = items.y
+    if outcome.max() >= classes:  # one column will do: all classes without a forecast had probability 0
+        forecast = np.hstack([forecast, np.zeros((len(forecast), 1))])
+        outcome = np.minimum(outcome, classes)
+    return Items(outcome, forecast, items.weights, items.cluster, items.n_dropped)
 
 
 def real_items(
@@ -126,12 +140,18 @@ def real_items(
     cluster: ArrayLike | None = None,
     missing: Missing = "raise",
 ) -> Items:
-    """Items with real outcomes (n,) and one or more real numbers forecast for each, (n,) or (n, M); finite."""
+    """Items with real outcomes (n,) and one or more real numbers forecast for each, (n,) or (n, M).
+
+    All are finite, and so small that the squares of their differences are.
+    """
     items = _aligned(y, p, (1, 2), weights, cluster, missing)
-    for name, values in (("outcome", items.y), ("forecast", items.p)):
+    for name, values in (("an outcome", items.y), ("a forecast", items.p)):
         wrong = ~np.isfinite(values)
         if wrong.any():
-            _fail(wrong, values, 0, f"an {name} that is not finite".replace("an forecast", "a forecast"), "")
+            _fail(wrong, values, 0, f"{name} that is not finite", "")
+        wrong = np.abs(values) > LARGEST
+        if wrong.any():
+            _fail(wrong, values, 0, f"{name} beyond ±{LARGEST:g}", "rescale y and p")
     return items
 
 
@@ -142,22 +162,29 @@ def _aligned(
     weights: ArrayLike | None,
     cluster: ArrayLike | None,
     missing: Missing,
+    complete: bool = False,
 ) -> Items:
-    """Arrays of one length, with the missing items gone or refused."""
+    """Arrays of one length, with the missing items gone or refused; ``complete``: p is known to have no NaN."""
     if missing not in ("raise", "drop"):
         raise ValueError(f"missing={missing!r}: expected 'raise' or 'drop'")
     _same_index(y=y, p=p, weights=weights, cluster=cluster)
     outcome, forecast = floats(y, "y"), floats(p, "p")
     if outcome.ndim != 1 or forecast.ndim not in dimensions or len(outcome) != len(forecast):
         shapes = " or ".join("(n,)" if d == 1 else "(n, K)" for d in dimensions)
+        several = forecast.ndim == 2 and 2 not in dimensions
         raise ValueError(
             f"y has shape {outcome.shape} and p has shape {forecast.shape}: expected (n,) with {shapes}"
+            + (
+                "; pass the column of the event, or ask for several classes where there is a kind"
+                if several
+                else ""
+            )
         )
     weight = None if weights is None else _weights(weights, len(outcome))
     label = None if cluster is None else labels(cluster, len(outcome))
     dropped = 0
     # A minimum passes NaN on; which items are NaN is looked for only then.
-    if len(outcome) and (np.isnan(np.minimum.reduce(outcome)) or np.isnan(forecast.min())):
+    if len(outcome) and (np.isnan(np.minimum.reduce(outcome)) or (not complete and np.isnan(forecast.min()))):
         lost = np.isnan(outcome) | np.isnan(forecast.reshape(len(forecast), -1)).any(axis=1)
         if missing == "raise":
             raise ValueError(
@@ -187,6 +214,8 @@ def floats(values: ArrayLike, name: str) -> Floats:
         array = np.asarray(values)
         if array.dtype.kind == "c":
             raise TypeError("complex numbers")
+        if array.dtype.kind in "mM":
+            raise TypeError("dates or durations")
         return array.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} does not hold numbers: {error}") from None
@@ -203,6 +232,8 @@ def _from_pandas(values: Any) -> Floats:
 
 def labels(cluster: ArrayLike, n: int) -> Labels:
     """Cluster labels, shape (n,), none of them missing."""
+    from evalkit.uncertainty.sample import cluster_codes
+
     array = np.asarray(cluster)
     if array.shape != (n,):
         raise ValueError(f"cluster has shape {array.shape}: expected ({n},), one label an item")
@@ -211,6 +242,8 @@ def labels(cluster: ArrayLike, n: int) -> Labels:
         none = np.array([v is None or type(v).__name__ == "NAType" or v != v for v in array.tolist()])
         if none.any():
             raise ValueError(f"cluster has no label for item {int(np.argmax(none))}: every item needs one")
+    if array.dtype.kind == "O":  # labels of different types do not sort: numbers in their place
+        return cluster_codes(array)[0]
     return array
 
 
@@ -223,7 +256,9 @@ def _weights(weights: ArrayLike, n: int) -> Floats:
         _fail(
             wrong, array, 0, "a weight that is negative or not finite", "weights are finite and not negative"
         )
-    return array
+    from evalkit.uncertainty.sample import scaled_weights
+
+    return scaled_weights(array)
 
 
 def _all_distributions(p: Floats) -> bool:

@@ -79,11 +79,12 @@ def log_score(
 def _binary(least: float) -> Rule:
     def rule(y: Floats, p: Floats, out: Floats) -> Floats:
         # the probability of what happened would lose its digits near 1: log1p keeps them
-        q = np.clip(p, least, 1 - least) if least else p
         with np.errstate(divide="ignore"):
-            np.log(q, where=y == 1, out=out)
-            np.log1p(-q, where=y == 0, out=out)
-        return np.subtract(0.0, out, out)  # not np.negative: a certain forecast scores 0, not -0
+            np.log(p, where=y == 1, out=out)
+            np.log1p(-p, where=y == 0, out=out)
+        np.subtract(0.0, out, out)  # not np.negative: a certain forecast scores 0, not -0
+        # the score is clipped, not the probability: 1 - ε loses the digits of ε, and is 1 below 1e-16
+        return np.clip(out, -math.log1p(-least), -math.log(least), out=out) if least else out
 
     return rule
 
@@ -92,6 +93,7 @@ def _multiclass(least: float) -> Rule:
     def rule(y: Floats, p: Floats, out: Floats) -> Floats:
         with np.errstate(divide="ignore"):
             np.log(np.maximum(p[np.arange(len(p)), y.astype(np.intp)], least), out)
-        return np.subtract(0.0, out, out)
+        np.subtract(0.0, out, out)
+        return np.minimum(out, -math.log(least), out=out) if least else out
 
     return rule

@@ -27,24 +27,28 @@ def scored(
         raise ValueError(f"reduce={reduce!r}: expected 'mean' or None")
     y, p = items.y, items.p
 
+    def chunk(part: slice, out: Floats) -> Floats:
+        # numpy adds the classes of an item in an order that depends on the layout in memory
+        return rule(y[part], np.ascontiguousarray(p[part]), out)
+
     def each() -> Floats:
         scores = np.empty(len(y))
         for part in chunks(len(y)):
-            scores[part] = rule(y[part], p[part], scores[part])
+            scores[part] = chunk(part, scores[part])
         return scores
 
     if reduce is None:
         return each()
     if items.weights is None and np.isfinite(low) and np.isfinite(high):
         bound = max(abs(low), abs(high))
-        value = streamed_sum(len(y), lambda part, out: rule(y[part], p[part], out), bound) / len(y)
+        value = streamed_sum(len(y), chunk, bound) / len(y)
     else:
         value = mean(each(), items.weights)
     return Score(
         name=name,
         convention=convention,
         value=value,
-        n=len(y),
+        n=items.n_counted,
         n_dropped=items.n_dropped,
         low=low,
         high=high,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from evalkit.exact_sums import Floats, order_free_sum
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 class Score:
     """Mean score of n items, negatively oriented (small is good).
 
-    ``value`` is the (weighted) mean, ``n`` the number of items that count, ``n_dropped`` the number left
-    out for a missing value, ``low`` and ``high`` the range that an item score can take.
+    ``value`` is the (weighted) mean, ``n`` the number of items that count (weight above zero), ``n_dropped``
+    the number left out for a missing value, ``low`` and ``high`` the range that an item score can take.
     """
 
     name: str
@@ -47,7 +48,9 @@ class Score:
         Raises `ValueError` where the arrays that were scored have been changed since.
         """
         scores = self._item_scores()
-        if mean(scores, self.weights) != self.value and self.value == self.value:
+        again = mean(scores, self.weights)
+        # the sum was bounded in another way while it was computed, which may change its last bit
+        if not math.isclose(again, self.value, rel_tol=1e-14) and self.value == self.value:
             raise ValueError(
                 f"the arrays of this {self.name} were changed after it was computed: score them again, or "
                 "score copies"
@@ -62,8 +65,10 @@ class Score:
         """
         from evalkit.uncertainty import mean_interval
 
+        # probabilities that sum to one but for rounding may score beyond the range by as much
+        scores = np.clip(self.items, self.low, self.high)
         return mean_interval(
-            self.items, lo=self.low, hi=self.high, weights=self.weights, cluster=self.cluster, alpha=alpha
+            scores, lo=self.low, hi=self.high, weights=self.weights, cluster=self.cluster, alpha=alpha
         )
 
     def summary(self) -> str:
@@ -72,13 +77,12 @@ class Score:
         clusters = "" if count is None else f", {count} cluster" + "s" * (count != 1)
         dropped = f", {self.n_dropped} dropped" if self.n_dropped else ""
         interval = (
-            f"no interval: {found.reason}"
+            f"no interval: {found.reason.rstrip('.')}"
             if math.isnan(found.low)
             else f"95 % interval {found.low:.4f} to {found.high:.4f}, {found.method}"
         )
-        return (
-            f"{self.name} {self.value:.4f} ({interval}; n = {self.n}{clusters}{dropped}; {self.convention})"
-        )
+        notes = "".join(f"  {caveat}" for caveat in found.caveats)
+        return f"{self.name} {self.value:.4f} ({interval}; n = {self.n}{clusters}{dropped}; {self.convention}){notes}"
 
     def to_frame(self) -> pd.DataFrame:
         import pandas as pd
@@ -94,6 +98,7 @@ class Score:
             "n_clusters": found.n_clusters,
             "n_dropped": self.n_dropped,
             "convention": self.convention,
+            "caveats": " ".join(found.caveats),
         }
         return pd.DataFrame([row])
 

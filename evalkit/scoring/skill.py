@@ -21,14 +21,15 @@ from numpy.typing import ArrayLike
 from evalkit.exact_sums import Floats
 from evalkit.scoring.brier import brier_score
 from evalkit.scoring.ensemble import crps_ensemble
-from evalkit.scoring.inputs import Labels, Missing, floats
+from evalkit.scoring.inputs import Labels, Missing, _same_index, floats
 from evalkit.scoring.quantile import interval_score, quantile_score
 from evalkit.scoring.score import Score
+from evalkit.scoring.wording import counted
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from evalkit.uncertainty import Interval
+    from evalkit.uncertainty import Interval, MeanInterval
 
 Rule = Callable[..., Any]
 #: rules whose forecasts are not probabilities of the outcome: they have no climatology here
@@ -59,27 +60,50 @@ class Skill:
 
     @cached_property
     def _influence(self) -> Floats:
-        """Linearisation of the ratio: mean (weighted) zero, one value an item."""
+        """Linearisation of the ratio: mean (weighted) zero, one value an item; 0 where the weight is."""
+        ours, theirs = self._scores, self._reference_scores
+        if self._weights is not None:  # an item of weight zero may have an infinite score
+            counts = self._weights > 0
+            ours, theirs = np.where(counts, ours, 0.0), np.where(counts, theirs, 0.0)
         ratio = self.score / self.reference_score
-        return -(self._scores - ratio * self._reference_scores) / self.reference_score
+        return -(ours - ratio * theirs) / self.reference_score
 
     def interval(self, alpha: float = 0.05) -> Interval:
         """Interval at level 1 - alpha: the ratio linearised (delta method), clusters as the scores have them.
 
         A reference of in-sample climatology is taken as given: its own uncertainty is not in the interval.
         """
-        from evalkit.uncertainty import Interval, mean_interval
+        from evalkit.uncertainty import Interval
+
+        found = self._found(alpha)
+        if found is None or math.isnan(found.low):
+            return Interval(math.nan, math.nan)
+        return Interval(self.value + found.low, min(1.0, self.value + found.high))
+
+    def _found(self, alpha: float) -> MeanInterval | None:
+        """Interval of the linearised ratio about 0; None where the ratio is undefined."""
+        from evalkit.uncertainty import mean_interval
 
         if not (math.isfinite(self.score) and math.isfinite(self.reference_score) and self.reference_score):
-            return Interval(math.nan, math.nan)
-        found = mean_interval(self._influence, weights=self._weights, cluster=self._cluster, alpha=alpha)
-        return Interval(self.value + found.low, min(1.0, self.value + found.high))
+            return None
+        return mean_interval(self._influence, weights=self._weights, cluster=self._cluster, alpha=alpha)
 
     def summary(self) -> str:
         dropped = f", {self.n_dropped} dropped" if self.n_dropped else ""
+        found, (low, high) = self._found(0.05), self.interval()
+        caveats: tuple[str, ...] = ()
+        if math.isnan(low):
+            interval = "no interval" + (f": {found.reason.rstrip('.')}" if found else "")
+        else:
+            interval = f"95 % interval {low:.4f} to {high:.4f}"
+            caveats = () if found is None else found.caveats
+        clusters = (
+            "" if found is None or found.n_clusters is None else f", {counted(found.n_clusters, 'cluster')}"
+        )
+        notes = "".join(f"  {caveat}" for caveat in caveats)
         return (
-            f"skill {self.value:.4f} (1 - {self.score:.4f} / {self.reference_score:.4f}, {self.rule}, "
-            f"n = {self.n}{dropped}; reference: {self.reference}; 1 is best, 0 as the reference)"
+            f"skill {self.value:.4f} ({interval}; 1 - {self.score:.4f} / {self.reference_score:.4f}, {self.rule}, "
+            f"n = {self.n}{clusters}{dropped}; reference: {self.reference}; 1 is best, 0 as the reference){notes}"
         )
 
     def to_frame(self) -> pd.DataFrame:
@@ -124,6 +148,7 @@ def skill_score(
     ``rule``: a scoring rule of this package; ``options`` are handed to it.  An item that is missing in
     either forecast is dropped from both with ``missing="drop"``.
     """
+    _same_index(y=y, p=p, reference=reference, weights=weights, cluster=cluster)
     outcome, forecast = floats(y, "y"), floats(p, "p")
     if reference is None:
         if rule in _OF_QUANTITIES:

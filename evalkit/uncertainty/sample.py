@@ -9,6 +9,7 @@ Rules
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 #: largest absolute value that is accepted: its square, summed, must stay finite
 LARGEST = 1e140
+#: weights outside of this range are scaled into it: only ratios matter, and their fourth powers must stay in float64
+LIGHTEST, HEAVIEST = 2.0**-200, 2.0**200
 
 
 class Sample(NamedTuple):
@@ -66,13 +69,30 @@ def _checked_weights(weights: ArrayLike, n: int) -> NDArray[np.float64]:
     checked = np.asarray(weights, dtype=np.float64)
     if checked.shape != (n,):
         raise ValueError(f"weights have shape {checked.shape}: expected ({n},) as x has")
-    wrong = ~(np.isfinite(checked) & (checked >= 0) & (checked <= LARGEST))
+    wrong = ~(np.isfinite(checked) & (checked >= 0))
     if wrong.any():
         at = int(np.flatnonzero(wrong)[0])
         raise ValueError(f"weights[{at}] = {checked[at]:g}: expected finite and not negative")
     if not (checked > 0).any():
         raise ValueError("no weight is positive: at least one item must count")
-    return checked
+    return scaled_weights(checked)
+
+
+def scaled_weights(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The same ratios in a range whose fourth powers stay finite and above zero, and zero where a weight is.
+
+    Weights in an ordinary range are returned as they are.  Others are scaled by a power of two, which changes no
+    bit of their ratios; a weight below 2^-400 of the largest is raised to that share, which changes no sum.
+    """
+    positive = weights > 0
+    heaviest = float(weights.max(initial=0.0))
+    lightest = float(weights.min(initial=heaviest, where=positive))
+    if heaviest <= HEAVIEST and lightest >= LIGHTEST:
+        return weights
+    exponent = math.frexp(heaviest)[1]
+    with np.errstate(under="ignore"):
+        scaled = np.ldexp(weights, 200 - exponent)
+    return np.where(positive, np.maximum(scaled, LIGHTEST), 0.0)
 
 
 def _labels(cluster: ArrayLike, n: int) -> NDArray[np.generic]:
@@ -85,7 +105,7 @@ def _labels(cluster: ArrayLike, n: int) -> NDArray[np.generic]:
 def cluster_codes(labels: NDArray[np.generic]) -> tuple[NDArray[np.intp], int]:
     """Codes 0 … G - 1 of ``labels`` (n,), and G.  Equal labels get equal codes; their numbers mean nothing.
 
-    Raises `ValueError` for a missing label (None, NaN, NaT).
+    Raises `ValueError` for a missing label (None, NaN, NaT, pandas.NA).
     """
     if labels.dtype.kind in "ib" or (labels.dtype.kind == "u" and labels.dtype.itemsize < 8):
         return _integer_codes(labels.astype(np.int64))
@@ -116,7 +136,8 @@ def _object_codes(labels: NDArray[np.generic]) -> tuple[NDArray[np.intp], int]:
     numbers: dict[object, int] = {}
     codes = np.empty(len(labels), dtype=np.intp)
     for at, label in enumerate(labels.tolist()):
-        if label is None or label != label:
+        # pandas.NA is neither equal to itself nor different from it
+        if label is None or type(label).__name__ == "NAType" or label != label:
             raise ValueError(f"cluster[{at}] is missing: every item needs a cluster")
         codes[at] = numbers.setdefault(label, len(numbers))
     return codes, len(numbers)

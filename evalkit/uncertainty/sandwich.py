@@ -105,7 +105,7 @@ def sample_se(sample: Sample, kind: Kind = "cr2") -> ClusterSE:
     if not sample.finite:
         reason = "An item is infinite: no standard error exists."
         return ClusterSE(mean, math.nan, math.nan, n, n_clusters, kind, reason)
-    weight, squared_weight, residual = _cluster_totals(sample, mean)
+    weight, squared_weight, residual = cluster_totals(sample, mean)
     total = order_free_sum(weight)
     if kind == "cr2":
         scale, df = _bell_mccaffrey(weight / total, squared_weight)
@@ -147,11 +147,11 @@ def t_interval(mean: float, se: float, df: float, alpha: float) -> Interval:
         return Interval(math.nan, math.nan)
     from scipy.special import stdtrit
 
-    reach = float(stdtrit(df, 1 - alpha / 2)) * se
+    reach = -float(stdtrit(df, alpha / 2)) * se  # 1 - alpha / 2 would be 1 for a tiny alpha
     return Interval(mean - reach, mean + reach)
 
 
-def _cluster_totals(
+def cluster_totals(
     sample: Sample, mean: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """For each cluster: sum of weights, of squared weights, and of weighted residuals."""

@@ -190,19 +190,27 @@ def test_caveats_say_what_is_thin() -> None:
 # Simultaneous confidence bands: the bounds against brute force and the definition.
 
 
-def test_the_band_is_that_of_all_intervals() -> None:
+@pytest.mark.parametrize("cells", [512, 7])
+@pytest.mark.parametrize("digits", [1, 12])
+def test_the_band_is_that_of_all_intervals(cells: int, digits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every interval gives a valid bound; the band takes the sharpest for each forecast, and no other."""
     from scipy.stats import beta
 
+    from evalkit.calibration import simultaneous_band
+
+    monkeypatch.setattr(simultaneous_band, "MOST_CELLS", cells)
     rng = np.random.default_rng(10)
-    p = np.round(rng.uniform(size=400), 1)
-    y = (rng.uniform(size=400) < p).astype(float)
+    p = np.round(rng.uniform(size=200), digits)
+    y = (rng.uniform(size=200) < p).astype(float)
     data = sort_items(Items(y, p, None, None, 0))
     band = simultaneous_confidence_band(data, level=0.9)
-    start, end = _intervals(len(data.x))
+    edges = _cell_edges(data)
+    assert (edges[0], edges[-1]) == (0, len(data.x))
+    assert len(edges) <= cells + 1
+    start, end = _intervals(len(edges) - 1)
     error = 0.05 / len(start)
     low, high = np.zeros(len(data.x)), np.ones(len(data.x))
-    for a, b in zip(start, end, strict=True):
+    for a, b in zip(edges[start], edges[end], strict=True):
         n, k = data.n[a:b].sum(), data.events[a:b].sum()
         below = beta.ppf(error, k, n - k + 1) if k else 0.0
         above = beta.ppf(1 - error, k + 1, n - k) if k < n else 1.0
@@ -225,18 +233,6 @@ def test_intervals_have_every_start_and_do_not_depend_on_outcomes() -> None:
     one, two = (sort_items(Items(np.full(2000, v), p, None, None, 0), most=2000) for v in (0.0, 1.0))
     assert (_cell_edges(one) == _cell_edges(two)).all()
     assert len(_cell_edges(one)) <= 513
-
-
-def test_cells_of_many_forecasts_bound_each_forecast_from_its_own_side() -> None:
-    """Within a cell the upper bound of the cell's start holds for its first forecast only."""
-    rng = np.random.default_rng(12)
-    p = np.sort(rng.uniform(size=3000))
-    y = (rng.uniform(size=3000) < p).astype(float)
-    band = simultaneous_confidence_band(sort_items(Items(y, p, None, None, 0), most=3000), level=0.9)
-    assert (np.diff(band.high) >= -1e-12).all()
-    assert (np.diff(band.low) >= -1e-12).all()
-    assert (band.low <= p).all()
-    assert (p <= band.high).all()
 
 
 def test_chernoffs_bound_is_the_inverse_of_the_divergence() -> None:
@@ -265,3 +261,85 @@ def test_clusters_of_one_item_and_fractional_outcomes_are_allowed_and_weights_no
     assert "Chernoff" in half.method
     with pytest.raises(ValueError, match="weighted"):
         reliability_diagram(y, p, band="confidence", simultaneous=True, weights=p)
+
+
+def test_shares_of_clusters_are_counted_in_each_interval() -> None:
+    from evalkit.calibration.simultaneous_band import _cluster_shares
+
+    rng = np.random.default_rng(14)
+    items = np.array([0, 3, 4, 10, 30])  # first item of each cell, and the end
+    cluster = rng.integers(0, 5, 30)
+    start, end = _intervals(4)
+    largest, squares = _cluster_shares(cluster, items, start, end)
+    for i, (a, b) in enumerate(zip(items[start], items[end], strict=True)):
+        shares = np.bincount(cluster[a:b]) / (b - a)
+        assert largest[i] == pytest.approx(shares.max())
+        assert squares[i] == pytest.approx((shares**2).sum())
+
+
+def test_an_exact_band_has_every_forecast_however_many() -> None:
+    p = np.linspace(0, 1, 3000)
+    y = (np.arange(3000) % 7 < 3).astype(float)
+    whole = reliability_diagram(y, p, band="confidence", simultaneous=True).band
+    assert whole is not None
+    assert np.array_equal(whole.x, p)
+
+
+# The drawn band itself.
+
+
+def test_the_level_is_split_over_two_tails_of_the_draws() -> None:
+    """Curves worth 1, 2 … 99: a 90 % band leaves out the four lowest and the four highest."""
+    from evalkit.calibration.bands import consistency_band
+
+    data = sort_items(Items(np.array([0.0, 1.0]), np.array([0.4, 0.6]), None, None, 0))
+    order = iter(np.random.default_rng(0).permutation(99) + 1.0)
+    band = consistency_band(
+        data,
+        lambda _: np.full(1, next(order)),
+        np.zeros(1),
+        level=0.9,
+        simultaneous=False,
+        replicates=99,
+        seed=0,
+    )
+    assert [band.low[0], band.high[0]] == [5.0, 95.0]
+
+
+def test_a_simultaneous_band_holds_its_share_of_other_curves() -> None:
+    """Twenty places that know nothing of each other: each may miss a tenth by a twentieth of it only."""
+    from evalkit.calibration.bands import consistency_band
+
+    rng = np.random.default_rng(15)
+    data = sort_items(Items(np.array([0.0, 1.0]), np.array([0.4, 0.6]), None, None, 0))
+    band = consistency_band(
+        data,
+        lambda _: rng.uniform(size=20),
+        np.zeros(20),
+        level=0.9,
+        simultaneous=True,
+        replicates=500,
+        seed=0,
+    )
+    others = rng.uniform(size=(4000, 20))
+    held = ((others >= band.low) & (others <= band.high)).all(axis=1).mean()
+    assert held == pytest.approx(0.9, abs=0.025)
+
+
+def test_the_design_effect_of_a_block_is_shared_with_its_neighbours() -> None:
+    from evalkit.calibration.confidence_band import _with_neighbours
+
+    inflation, weight = np.array([1.0, 4.0, 2.0]), np.array([1.0, 1.0, 2.0])
+    assert _with_neighbours(inflation, weight).tolist() == [2.5, 2.25, 8 / 3]
+    assert _with_neighbours(np.array([3.0]), np.array([7.0])).tolist() == [3.0]
+
+
+def test_bundles_of_forecasts_never_span_a_bin() -> None:
+    p = np.linspace(0, 1, 1001)
+    data = sort_items(Items(np.zeros(1001), p, None, None, 0), np.array([0.105, 0.5]), most=10)
+    assert data.bundled
+    firsts = p[data.starts]
+    for boundary in (0.105, 0.5):
+        assert firsts[np.searchsorted(firsts, boundary)] == p[np.searchsorted(p, boundary)]
+    assert data.n.sum() == 1001
+    assert len(data.x) <= 12

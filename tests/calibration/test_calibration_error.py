@@ -229,3 +229,16 @@ def test_reference_values(shared_data: Path) -> None:
     assert float(calibration_error(games.prob1_outcome, games.prob1, allow_fractional=True)) == pytest.approx(
         reference["fte_nfl"]["ece10"], abs=1e-15
     )
+
+
+@pytest.mark.parametrize("binning", ["width", "mass"])
+def test_an_item_of_weight_zero_is_as_if_it_were_not_there(binning: str) -> None:
+    generator = np.random.default_rng(3)
+    p = generator.random(60)
+    y = (generator.random(60) < p).astype(float)
+    weights = np.where(p < 0.7, 1.0 + (p > 0.3), 0.0)
+    kept = weights > 0
+    one = calibration_error(y, p, binning=binning, bins=4, weights=weights)
+    two = calibration_error(y[kept], p[kept], binning=binning, bins=4, weights=weights[kept])
+    assert (one.value, one.n, one.n_bins) == (two.value, two.n, two.n_bins)
+    assert list(one.interval()) == list(two.interval())

@@ -77,3 +77,13 @@ def test_the_design_effect_is_that_of_kish() -> None:
 def test_few_clusters_widen_the_quantile() -> None:
     assert quantile(0.95, None) == pytest.approx(1.6449, abs=1e-4)
     assert quantile(0.95, 5) == pytest.approx(2.1318, abs=1e-4)
+
+
+def test_mirror_images_far_apart_do_not_hide_dependence() -> None:
+    """Both sides of an event, at .2 and .8: like forecasts hang together, unlike ones are opposites."""
+    rng = np.random.default_rng(2)
+    event = np.repeat((rng.random(200) < 0.8).astype(float), 6)
+    side = np.tile([1.0, 1, 1, 0, 0, 0], 200)
+    y, p = np.where(side == 1, event, 1 - event), np.where(side == 1, 0.8, 0.2)
+    data = sort_items(Items(y, p, None, np.repeat(np.arange(200), 6), 0))
+    assert dependence(data, data.p) == pytest.approx(1.0, abs=0.15)

@@ -163,3 +163,13 @@ def test_niamey_reference_values(shared_data: Path, forecaster: str) -> None:
         assert getattr(plain, name) == pytest.approx(reference["murphy_10bins"][name], abs=1e-15)
     for name in ("rel", "res", "unc"):
         assert getattr(corrected, name) == pytest.approx(reference["murphy_10bins"][f"{name}_c"], abs=1e-15)
+
+
+def test_halves_are_no_counts() -> None:
+    """Eight outcomes of one half add up to four events, but do not vary."""
+    y, p = [0.5] * 8 + [0.2, 0.8], [0.1] * 8 + [0.6, 0.7]
+    raw, corrected = (
+        murphy_decomposition(y, p, bins=2, bias_corrected=b, allow_fractional=True) for b in (False, True)
+    )
+    b = 2 / 10 * ((0.3**2 + 0.3**2) / 2) / 1
+    assert raw.rel - corrected.rel == pytest.approx(b)

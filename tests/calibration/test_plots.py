@@ -100,6 +100,19 @@ def test_only_colours_that_follow_light_and_dark(method: Any, band: Any) -> None
     assert made == svg(reliability_diagram(y, p, method, band, replicates=50).plot().figure)
 
 
+def test_a_picture_does_not_grow_with_the_data() -> None:
+    y, p = data(20_000)
+    diagram = reliability_diagram(y, p, band="confidence", simultaneous=True)
+    assert diagram.band is not None
+    assert len(diagram.band.x) == 20_000
+    axes = diagram.plot()
+    assert len(svg(axes.figure)) < 150_000
+    longest = max(axes.lines, key=lambda line: len(line.get_xdata()))
+    low, high = diagram.band.at(np.asarray(longest.get_xdata()))
+    drawn = np.asarray(longest.get_ydata())
+    assert np.array_equal(drawn, low) or np.array_equal(drawn, high)
+
+
 def test_plots_draw_into_given_axes() -> None:
     y, p = data()
     with figure_style():

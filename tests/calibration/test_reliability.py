@@ -67,6 +67,16 @@ def test_the_binned_confidence_band_is_wilsons() -> None:
     assert [band.low[0], band.high[0]] == pytest.approx([0.0807, 0.4160], abs=1e-4)
 
 
+def test_simultaneous_bins_share_the_error() -> None:
+    y, p = np.tile([1.0, 0, 0, 1, 1], 8), np.repeat([0.25, 0.75], 20)
+    whole = reliability_diagram(y, p, "binned", "confidence", 0.9, bins=2, simultaneous=True).band
+    point = reliability_diagram(y, p, "binned", "confidence", 0.95, bins=2).band
+    assert whole is not None
+    assert point is not None
+    assert whole.low == pytest.approx(point.low)
+    assert whole.high == pytest.approx(point.high)
+
+
 @pytest.mark.parametrize("method", ["corp", "binned"])
 @pytest.mark.parametrize("band", ["consistency", "confidence", None])
 @pytest.mark.parametrize("simultaneous", [False, True])

@@ -181,3 +181,19 @@ def test_item_scores_come_as_an_array() -> None:
     assert items.tolist() == pytest.approx([0.04, 0.09])
     with pytest.raises(ValueError, match="reduce"):
         brier_score([1], [0.5], reduce="sum")  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("clip", [1e-3, 1e-9, 1e-15, 1e-17, 1e-300])
+def test_clipping_is_the_same_for_events_and_non_events(clip: float) -> None:
+    """1 - ε would lose the digits of a small ε, and be 1 below 1e-16: the score would be infinite after all."""
+    worst = [-math.log(clip)] * 2
+    assert log_score([0, 1], [1.0, 0.0], clip=clip, reduce=None).tolist() == worst
+    assert log_score([0, 1], [[0.0, 1.0], [1.0, 0.0]], clip=clip, reduce=None).tolist() == worst
+    assert log_score([0, 1], [0.0, 1.0], clip=clip, reduce=None).tolist() == [-math.log1p(-clip)] * 2
+
+
+def test_a_class_far_beyond_the_forecast_costs_no_memory() -> None:
+    assert float(brier_score([10**12], [[0.5, 0.5]], missing_branch="zero")) == 1.5
+    assert float(log_score([3], [[0.5, 0.5]], missing_branch="zero")) == math.inf
+    with pytest.raises(ValueError, match="inf"):
+        brier_score([math.inf], [[0.5, 0.5]], missing_branch="zero")

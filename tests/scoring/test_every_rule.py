@@ -186,3 +186,81 @@ def test_the_true_distribution_is_the_best_ensemble(sample: list[float], other: 
         return float(crps_ensemble(sample, np.tile(members, (len(sample), 1))))
 
     assert expected(sample) <= expected(other) + 1e-12
+
+
+@pytest.mark.parametrize("size", [2, 9, 17])
+def test_the_layout_in_memory_changes_no_bit(size: int) -> None:
+    """numpy adds along an axis in an order that depends on the strides."""
+    generator = np.random.default_rng(size)
+    p = generator.dirichlet(np.ones(size), 300)
+    y, z, q = generator.integers(0, size, 300), generator.normal(size=300), np.sort(p, axis=1)
+    levels = (np.arange(size) + 0.5) / size
+    rules: list[tuple[Callable[..., Any], np.ndarray, np.ndarray]] = [
+        (brier_score, y, p),
+        (log_score, y, p),
+        (ranked_probability_score, y, p),
+        (spherical_score, y, p),
+        (crps_ensemble, z, p),
+        (partial(quantile_score, level=levels), z, q),
+    ]
+    for rule, outcome, forecast in rules:
+        items = rule(outcome, forecast, reduce=None)
+        spread = np.repeat(forecast, 2, axis=1)[:, ::2]
+        for other in (np.asfortranarray(forecast), spread, forecast.tolist()):
+            assert rule(outcome, other, reduce=None).tolist() == items.tolist()
+
+
+@pytest.mark.parametrize("factor", [1e-320, 1e-300, 1e-160, 1e160, 1e300])
+def test_only_ratios_of_weights_matter(factor: float) -> None:
+    y, p, weights = [0, 1, 1, 0], [0.2, 0.3, 0.4, 0.9], np.array([1.0, 2.0, 1.0, 4.0])
+    plain, scaled = (brier_score(y, p, weights=w) for w in (weights, weights * factor))
+    assert float(scaled) == pytest.approx(float(plain), rel=1e-3 if factor < 1e-300 else 1e-12)
+    assert scaled.interval() is not None
+    if factor > 1e-310:
+        assert list(scaled.interval()) == pytest.approx(list(plain.interval()), rel=1e-9)
+    mixed = brier_score(y, p, weights=[1e-300, 1e300, 0, 1e300])
+    assert float(mixed) == pytest.approx((0.49 + 0.81) / 2)
+    assert mixed.n == 3
+    assert not math.isnan(mixed.interval().low)
+
+
+def test_an_item_of_weight_zero_is_not_counted() -> None:
+    score = brier_score([0, 1, 1], [0.2, 0.3, 0.4], weights=[0, 1, 1])
+    assert score.n == score.interval().n == 2
+    assert "n = 2" in score.summary()
+
+
+@pytest.mark.parametrize(
+    "score",
+    [
+        brier_score([0], [[0, 1, 9e-7]]),
+        brier_score([0], [[0, 1, 9e-7]], scale="half"),
+        ranked_probability_score([2], [[1, 9e-7, 0]]),
+        spherical_score([0], [[0, 1, 9e-7]]),
+        log_score([0, 1], [1.0, 0.5], clip=1e-15),
+        brier_score([0], [5e-5]),
+    ],
+    ids=["brier", "half", "rps", "spherical", "clipped log", "good forecast"],
+)
+def test_rounding_at_the_ends_of_the_range_is_no_error(score: Any) -> None:
+    low, high = score.interval()
+    assert score.low <= low < high <= score.high
+    assert f"{score.value:.4f}" in score.summary()
+
+
+def test_a_summary_says_what_to_doubt() -> None:
+    score = brier_score([0, 1, 1, 0], [0.2, 0.3, 0.4, 0.1], cluster=[1, 1, 2, 3])
+    assert "Only 3 clusters" in score.summary()
+    assert "Only 3 clusters" in score.to_frame().loc[0, "caveats"]
+
+
+def test_clusters_of_any_label_and_dates_that_are_no_numbers() -> None:
+    mixed, numbers = np.array([1, "a", "a", ("x", 2)], dtype=object), [7, 3, 3, 1]
+    y, p = [0, 1, 1, 0], [0.2, 0.3, 0.4, 0.1]
+    assert list(brier_score(y, p, cluster=mixed).interval()) == list(
+        brier_score(y, p, cluster=numbers).interval()
+    )
+    with pytest.raises(ValueError, match="dates"):
+        crps_ensemble(np.array(["2020-01-01"], dtype="M8[D]"), [3.0])
+    with pytest.raises(ValueError, match="rescale"):
+        crps_ensemble([1e308], [[-1e308, 1e308]])

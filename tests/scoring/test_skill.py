@@ -85,3 +85,31 @@ def test_the_interval_covers_the_true_skill(clustered: bool) -> None:
         low, high = skill_score(y, p, np.full(200, 0.5), cluster=cluster).interval()
         covered += low <= truth <= high
     assert covered / 400 > 0.95 - 3 * math.sqrt(0.95 * 0.05 / 400)
+
+
+def test_pandas_objects_are_not_paired_by_position() -> None:
+    y, p = pd.Series([0, 1, 1]), pd.Series([0.1, 0.9, 0.8], index=[2, 1, 0])
+    with pytest.raises(ValueError, match="different indexes"):
+        skill_score(y, p)
+    with pytest.raises(ValueError, match="different indexes"):
+        skill_score(y, y, p)
+
+
+def test_no_interval_has_no_half() -> None:
+    skill = skill_score([1], [0.2], [0.5])
+    assert all(map(math.isnan, skill.interval()))
+    assert "no interval: One item" in skill.summary()
+
+
+def test_an_infinite_score_of_weight_zero_counts_nowhere() -> None:
+    y, p, reference = [0, 1, 1, 0], [1, 0.3, 0.4, 0.2], [1, 0.5, 0.5, 0.5]
+    skill = skill_score(y, p, reference, rule=log_score, weights=[0, 1, 2, 1])
+    kept = skill_score(y[1:], p[1:], reference[1:], rule=log_score, weights=[1, 2, 1])
+    assert (float(skill), *skill.interval(), skill.n) == (float(kept), *kept.interval(), 3)
+
+
+def test_the_summary_carries_the_interval() -> None:
+    skill = skill_score([1, 0, 1, 1], [0.8, 0.3, 0.5, 0.9], cluster=[1, 1, 2, 3])
+    low, high = skill.interval()
+    assert f"{low:.4f} to {high:.4f}" in skill.summary()
+    assert "Only 3 clusters" in skill.summary()

@@ -47,6 +47,7 @@ CASES: list[tuple[list[float] | np.ndarray, dict[str, Any], str, str]] = [
     (FEW, {"lo": 0, "hi": 1}, "gaffke", "n ≤ 1000"),
     (MANY[:1000], {"lo": 0, "hi": 1}, "gaffke", "n ≤ 1000"),
     (MANY, {"lo": 0, "hi": 1}, "t", "n > 1000"),
+    (np.repeat([0.0, 1.0], [2000, 5]), {"lo": 0, "hi": 1}, "gaffke", "few of them decide"),
     (FEW, {"lo": 0}, "t", "unbounded"),
     (MANY[:30], {}, "t", "unbounded"),
 ]
@@ -153,3 +154,24 @@ def test_the_result_tells_its_numbers() -> None:
     assert "95 %, gaffke; n = 20" in result.summary()
     assert result.to_frame().loc[0, "low"] == result.low
     assert "gaffke" in result._repr_html_()
+
+
+@pytest.mark.parametrize(("n", "chance"), [(1001, 0.003), (5000, 0.0006), (5000, 0.02)])
+def test_rare_events_are_covered_beyond_a_thousand_items(n: int, chance: float) -> None:
+    """Student's t covers .84 where three events are expected, at any n; this is the exact coverage."""
+    count = np.arange(int(n * chance * 4 + 12))
+    logs = np.array([math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) for k in count])
+    mass = np.exp(logs + count * math.log(chance) + (n - count) * math.log1p(-chance))
+    covered = 0.0
+    for k in count:
+        low, high = mean_interval(np.repeat([1.0, 0.0], [k, n - k]), lo=0, hi=1)
+        covered += mass[k] * (low <= chance <= high)
+    assert mass.sum() > 0.999
+    assert covered > 0.938
+
+
+def test_a_lopsided_mean_is_doubted_where_t_is_all_there_is() -> None:
+    x = np.repeat([0.0, 1.0], [57, 3])
+    weights = np.tile([1.0, 2.0, 3.0], 20)
+    assert any("Few values decide" in caveat for caveat in mean_interval(x, weights=weights).caveats)
+    assert not mean_interval(GENERATOR.normal(size=60), weights=weights).caveats

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from evalkit.uncertainty import mean_interval
 from evalkit.uncertainty.sample import checked_sample, cluster_codes
 
 
@@ -82,3 +83,21 @@ def test_equal_weights_are_no_weights() -> None:
 def test_what_is_refused(x: object, weights: object, cluster: object, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         checked_sample(x, weights, cluster)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("factor", [1e-300, 1e-160, 1e160, 1e300])
+def test_extreme_weights_keep_their_ratios(factor: float) -> None:
+    x, weights = [0.0, 1.0, 0.5], np.array([1.0, 2.0, 4.0])
+    plain, scaled = mean_interval(x, weights=weights), mean_interval(x, weights=weights * factor)
+    assert list(scaled) == pytest.approx(list(plain))
+    assert scaled.mean == pytest.approx(plain.mean)
+
+
+def test_a_missing_label_of_pandas_is_named() -> None:
+    with pytest.raises(ValueError, match=r"cluster\[1\] is missing"):
+        mean_interval([0.0, 1.0, 2.0], cluster=pd.Series(["a", pd.NA, "b"], dtype="string"))
+
+
+def test_a_tiny_alpha_has_a_finite_interval() -> None:
+    low, high = mean_interval([0.0, 1.0, 0.0, 1.0], alpha=1e-20)
+    assert -np.inf < low < high < np.inf
