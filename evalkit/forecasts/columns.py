@@ -99,6 +99,13 @@ def find_layout(
     if "outcome" not in joined:
         raise _lacks("outcome", names, where)
     several = kind != "binary"
+    if classes and not several:
+        raise EvalkitError(
+            f"class names ({_list(classes)}) for binary forecasts",
+            where=where,
+            expected="forecasts of several classes",
+            do="say --kind categorical or --kind ordinal, or leave the names out",
+        )
     if several and len(forecasts) < 2:
         raise EvalkitError(
             f"a {kind} forecast needs a column for each class, and there is one: {forecasts[0]!r}",
@@ -200,12 +207,20 @@ def _forecasts(
                 expected="several forecast columns for several forecasters (wide) or for several classes",
                 do="for classes say --kind categorical or --kind ordinal; else name one forecast column",
             )
+        if wide is False:
+            raise EvalkitError(
+                f"{len(given)} forecast columns in a long table of binary forecasts",
+                where=where,
+                expected="one forecast column, or a kind with classes",
+                do="leave --long out (wide=None), or say --kind categorical or --kind ordinal",
+            )
         return given, "binary", True
     numbered = sorted((int(m[1]), name) for name in free if (m := _CLASS_COLUMN.fullmatch(_plain(name))))
-    if not wide and [i for i, _ in numbered] == list(range(len(numbered))) and len(numbered) > 1:
+    complete = [i for i, _ in numbered] == list(range(len(numbered))) and len(numbered) > 1
+    if complete and not wide and kind != "binary":
         if kind is None:
             guessed.append(f"the forecasts are categorical, in {len(numbered)} numbered columns")
-        return tuple(name for _, name in numbered), kind if kind in ("ordinal",) else "categorical", False
+        return tuple(name for _, name in numbered), kind or "categorical", False
     if kind in ("categorical", "ordinal"):
         raise EvalkitError(
             f"nothing says which columns are the classes of these {kind} forecasts",
@@ -217,7 +232,7 @@ def _forecasts(
         if found != "forecast":
             guessed.append(f"forecast is column {found!r}")
         return (found,), "binary", False
-    if "forecaster" in joined or "outcome" not in joined:
+    if wide is False or "forecaster" in joined or "outcome" not in joined:
         raise _lacks("forecast" if "outcome" in joined else "outcome", [*free, *_all(joined)], where)
     candidates = tuple(name for name in free if looks_like_forecasts(name))
     if not candidates:

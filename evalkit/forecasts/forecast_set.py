@@ -135,6 +135,13 @@ class ForecastSet:
             looks_like_forecasts=lambda name: _looks_like_forecasts(table[name], name),
             where=where,
         )
+        if fractional and layout.kind != "binary":
+            raise EvalkitError(
+                f"outcomes between 0 and 1 cannot be admitted for {layout.kind} forecasts",
+                where=where,
+                expected="binary forecasts",
+                do="leave --fractional out",
+            )
         long = build(table, layout, fractional=fractional, forecaster=forecaster, where=where, place=place)
         several = layout.kind != "binary"
         found = cls(
@@ -179,6 +186,11 @@ class ForecastSet:
     def n(self) -> int:
         """Forecasts that can be scored, of all forecasters."""
         return len(self._scored)
+
+    @cached_property
+    def n_items(self) -> int:
+        """Questions, each as of a time, for which somebody has a scored forecast."""
+        return len(self._scored.drop_duplicates(["question", "time"]))
 
     @cached_property
     def questions(self) -> tuple[str, ...]:

@@ -89,23 +89,32 @@ class Leaderboard:
         """The leaderboard of a set.  ``alpha``: intervals have level 1 - alpha."""
         notes: list[str] = []
         scored = [account for account in forecasts.accounts if account.n]
-        unequal = len({account.n_questions for account in scored}) > 1 or any(a.n_absent for a in scored)
-        unequal = len(scored) > 1 and unequal
+        if not scored:
+            raise EvalkitError(
+                "no forecast can be scored",
+                where=forecasts.provenance.name,
+                expected="at least one row with a forecast and an outcome",
+                do="check the outcome column",
+            )
+        # whoever answered everything has a forecast for every item that anybody has one for
+        unequal = any(account.n < forecasts.n_items for account in scored)
         places = _places(forecasts, alpha, notes) if len(scored) > 1 else {}
-        rows = [_row(forecasts, account, alpha, places, unequal, notes) for account in forecasts.accounts]
+        methods: list[str] = []
+        rows = [
+            _row(forecasts, account, alpha, places, unequal, notes, methods) for account in forecasts.accounts
+        ]
 
         def place(row: Row) -> tuple[bool, float, str]:
             score = row.adjusted if row.adjusted is not None else row.brier
             return score is None, score if score is not None else 0.0, row.forecaster
 
-        conventions = tuple(dict.fromkeys(_conventions(forecasts)))
         return cls(
             tuple(sorted(rows, key=place)),
             forecasts.kind,
             alpha,
             unequal,
             unequal and bool(places),
-            conventions,
+            tuple(_conventions(forecasts, scored[0].forecaster, methods)),
             tuple(dict.fromkeys([*notes, *_infinite(rows)])),
         )
 
@@ -171,13 +180,14 @@ def _row(
     places: dict[str, Place],
     unequal: bool,
     notes: list[str],
+    methods: list[str],
 ) -> Row:
     name = account.forecaster
     brier = low = high = log = rps = rate = mcb = dsc = unc = None
     if account.n:
         score = forecasts.score_of(name, "brier")
         brier = float(score)
-        low, high = _interval(score, name, alpha, notes)
+        low, high = _interval(score, name, alpha, notes, methods)
         log = _log(forecasts, name, notes)
         if forecasts.kind == "ordinal":
             rps = float(forecasts.score_of(name, "rps"))
@@ -196,12 +206,15 @@ def _row(
     )  # fmt: skip
 
 
-def _interval(score: Score, name: str, alpha: float, notes: list[str]) -> tuple[float | None, float | None]:
+def _interval(
+    score: Score, name: str, alpha: float, notes: list[str], methods: list[str]
+) -> tuple[float | None, float | None]:
     found = score.interval(alpha)
     if math.isnan(found.low):
         notes.append(f"no interval for {visible(name)}: {found.reason}")
         return None, None
     notes.extend(found.caveats)
+    methods.append(_METHODS.get(found.method, found.method))
     return float(found.low), float(found.high)
 
 
@@ -258,33 +271,22 @@ def _places(forecasts: ForecastSet, alpha: float, notes: list[str]) -> dict[str,
         notes.append(f"no adjusted scores and no ranks: {error}")
         return {}
     ranks = found.ranks
-    return {
-        str(name): Place(
-            (found.score(name), *found.interval(name)),
-            (int(ranks.rank[i]), int(ranks.low[i]), int(ranks.high[i])),
-        )
-        for i, name in enumerate(found.forecasters)
-    }
+    places = {}
+    for i, name in enumerate(map(str, found.forecasters)):
+        low, high = found.interval(name)
+        if math.isnan(low):
+            notes.append(f"no interval for the adjusted score of {visible(name)}: it rests on one cluster")
+        known = (None, None) if math.isnan(low) else (low, high)
+        rank = (int(ranks.rank[i]), int(ranks.low[i]), int(ranks.high[i]))
+        places[name] = Place((found.score(name), *known), rank)
+    return places
 
 
-def _conventions(forecasts: ForecastSet) -> list[str]:
-    if not forecasts.n:
-        raise EvalkitError(
-            "no forecast can be scored",
-            where=forecasts.provenance.name,
-            expected="at least one row with a forecast and an outcome",
-            do="check the outcome column",
-        )
-    name = next(a.forecaster for a in forecasts.accounts if a.n)
-    score = forecasts.score_of(name)
-    said = [f"Brier score: {score.convention}"]
-    methods = dict.fromkeys(
-        found.method
-        for account in forecasts.accounts
-        if account.n and not math.isnan((found := forecasts.score_of(account.forecaster).interval()).low)
-    )
+def _conventions(forecasts: ForecastSet, name: str, methods: list[str]) -> list[str]:
+    """What the numbers are; ``name``: somebody who has a score, ``methods``: of the intervals."""
+    said = [f"Brier score: {forecasts.score_of(name).convention}"]
     if methods:
-        said.append("intervals: " + "; ".join(_METHODS.get(method, method) for method in methods))
+        said.append("intervals: " + "; ".join(dict.fromkeys(methods)))
     if not forecasts.fractional:
         said.append(f"log score: {forecasts.score_of(name, 'log').convention}")
     if forecasts.kind == "ordinal":

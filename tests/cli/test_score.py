@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import numpy as np
@@ -102,6 +103,58 @@ def test_names_that_a_terminal_would_obey(tmp_path: Path) -> None:
     clean(cli("score", path, "--json"))
     path.write_text('"\x1b[2J",y\n.3,1\n')
     clean(cli("score", path, "--forecast", "\x1b[31m"))
+
+
+CELLS = (
+    "",
+    "0",
+    "1",
+    "0.5",
+    ".7",
+    "1e-400",
+    "1e400",
+    "nan",
+    "inf",
+    "-1",
+    "50",
+    "true",
+    "NA",
+    '"a,b"',
+    "é",
+    "x",
+)
+COLUMNS = (
+    "p",
+    "y",
+    "forecaster",
+    "question",
+    "cluster",
+    "time",
+    "weight",
+    "A",
+    "B",
+    "forecast_0",
+    "forecast_1",
+    "id",
+)
+OPTIONS = ([], ["--wide"], ["--fractional"], ["--kind", "categorical"], ["--missing", "raise"], ["--json"],
+           ["--forecast", "A", "--forecast", "B"], ["--na", "1"], ["--layout", "fivethirtyeight"])  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_any_table_is_scored_or_refused(seed: int, tmp_path: Path) -> None:
+    draw = random.Random(seed)
+    names = draw.sample(COLUMNS, draw.randint(1, 6))
+    names += [name for name in ("y", "p") if name not in names and draw.random() < 0.7]
+    plain = {"p": ("0.2", "0.9", "1", ""), "y": ("0", "1", "1"), "weight": ("1", "2")}
+    kinds = {name: plain.get(name, CELLS) if draw.random() < 0.8 else CELLS for name in names}
+    lines = [",".join(draw.choice(kinds[name]) for name in names) for _ in range(draw.randint(0, 7))]
+    path = tmp_path / "x.csv"
+    path.write_text("\n".join([",".join(names), *lines]) + "\n")
+    done = cli("score", path, *draw.choice(OPTIONS))
+    assert done.code in (0, 2), done.err
+    assert "Traceback" not in done.err
+    assert bool(done.err) == (done.code == 2)
 
 
 def test_eighteen_forecasters_and_many_rows_are_quick_enough(tmp_path: Path) -> None:

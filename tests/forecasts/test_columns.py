@@ -110,3 +110,18 @@ def test_what_is_not_there_is_named_with_what_is() -> None:
         layout("p", "weather")
     assert "'weather'" in caught.value.expected
     assert "--outcome COLUMN" in caught.value.do
+
+
+def test_long_means_long() -> None:
+    with pytest.raises(EvalkitError, match="no column looks like the forecast"):
+        layout("A", "B", "obs", numbers=("A", "B"), wide=False)
+    with pytest.raises(EvalkitError, match="2 forecast columns in a long table"):
+        layout("A", "B", "obs", columns={"forecast": ["A", "B"]}, wide=False)
+
+
+def test_a_kind_that_is_said_is_kept() -> None:
+    assert layout("p_0", "p_1", "y", kind="ordinal").kind == "ordinal"
+    found = layout("p_0", "p_1", "y", numbers=("p_0", "p_1"), kind="binary")
+    assert (found.kind, found.wide) == ("binary", True)
+    with pytest.raises(EvalkitError, match=r"class names .* for binary forecasts"):
+        layout("p", "y", classes=["no", "yes"])

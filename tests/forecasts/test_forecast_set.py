@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -228,6 +229,11 @@ def test_fractional_outcomes_only_where_allowed() -> None:
     assert row.mcb is not None
 
 
+def test_classes_have_no_fractional_outcomes() -> None:
+    with pytest.raises(EvalkitError, match="cannot be admitted for ordinal forecasts"):
+        ForecastSet.from_frame(ordinal(), fractional=True, **CLASSES)
+
+
 def test_nothing_to_score_is_an_error() -> None:
     made = ForecastSet.from_frame(pd.DataFrame({"p": [0.2], "y": [None]}))
     assert made.accounts[0].n_unresolved == 1
@@ -275,6 +281,20 @@ def test_leaderboard_ranks_by_the_adjusted_score_where_coverage_differs() -> Non
     assert second.n_absent == int((~easy).sum())
 
 
+def test_gaps_in_different_places_are_unequal_coverage() -> None:
+    """As many forecasts each, of different questions; and as many questions each, at different times."""
+    wide = pd.DataFrame({"A": [None, 0.2, 0.7], "B": [0.4, None, 0.6], "obs": [0, 0, 1]})
+    board = ForecastSet.from_frame(wide).leaderboard()
+    assert [row.n for row in board.rows] == [2, 2]
+    assert board.unequal_coverage
+    assert board.adjusted
+    often = pd.DataFrame(
+        {"model": ["A", "A", "B"], "id": ["q"] * 3, "time": [1, 2, 1], "p": [0.2] * 3, "y": [0] * 3}
+    )
+    assert ForecastSet.from_frame(often).leaderboard().unequal_coverage
+    assert not ForecastSet.from_frame(wide.fillna(0.5)).leaderboard().unequal_coverage
+
+
 def test_ranks_say_which_others_the_data_leave_open() -> None:
     rng = np.random.default_rng(1)
     y = rng.integers(0, 2, 400)
@@ -288,6 +308,17 @@ def test_ranks_say_which_others_the_data_leave_open() -> None:
     assert all(row.adjusted is None for row in board.rows)
     alone = ForecastSet.from_frame(frame[["close 1", "obs"]]).leaderboard()
     assert alone.rows[0].rank is None
+
+
+def test_no_interval_is_null_and_has_its_reason() -> None:
+    """One cluster, different questions: neither score nor adjusted score has an interval."""
+    board = ForecastSet.from_frame(long(cluster="c")).leaderboard()
+    assert board.adjusted
+    for row in board.rows:
+        assert (row.brier_low, row.adjusted_low, row.adjusted_high) == (None, None, None)
+        assert (row.rank_low, row.rank_high) == (1, 2)
+    json.dumps(board.to_json(), allow_nan=False)
+    assert any("one cluster" in note for note in board.notes)
 
 
 def test_a_leaderboard_plots_itself() -> None:

@@ -57,6 +57,11 @@ def with_gaps() -> ForecastSet:
     return ForecastSet.from_frame(frame)
 
 
+def one_cluster() -> ForecastSet:
+    frame = panel(3, n=12).to_frame().iloc[1:]
+    return ForecastSet.from_frame(frame.assign(cluster="all"))
+
+
 def apart() -> ForecastSet:
     frame = pd.DataFrame({"model": ["a"] * 5 + ["b"] * 5, "id": range(10), "p": [0.4] * 10, "y": [0, 1] * 5})
     return ForecastSet.from_frame(frame)
@@ -77,6 +82,7 @@ SETS: dict[str, Callable[[], ForecastSet]] = {
     "categorical, seven forecasters": lambda: classes("categorical", 7),
     "hostile names": hostile,
     "gaps": with_gaps,
+    "one cluster": one_cluster,
     "disconnected": apart,
     "ties": with_ties,
 }

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 MOST = 18
 #: up to so many forecasters the table has all pairs, and the picture would say nothing more
 FEW = 4
-#: beyond so many columns their numbers need small type
-CROWDED = 12
 
 
 @dataclass(frozen=True)
@@ -121,10 +119,7 @@ class ComparisonView:
         if found is None or len(self._names) <= FEW:
             return
         clear = [p for p in found.pairs if math.isfinite(p.p_adjusted) and p.p_adjusted <= self.board.alpha]
-        axes = found.plot()
-        if len(self._names) > CROWDED:
-            axes.tick_params(axis="x", labelsize=7)
-        drawn = axes.get_figure(root=True)
+        drawn = found.plot().get_figure(root=True)
         assert drawn is not None
         show(
             drawn,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _ACROSS = 3
 #: inches: a row of panels, the labels around the whole, and a further line of titles
-_ROW, _BELOW, _LINE = 1.85, 0.45, 0.15
+_ROW, _BELOW, _LINE = 1.75, 0.45, 0.15
 #: share of the height that the tallest bar takes
 _TALLEST = 0.2
 #: places at which the area is drawn: it is a few millimetres wide
