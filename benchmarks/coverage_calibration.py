@@ -2,7 +2,7 @@
 
     python benchmarks/coverage_calibration.py [REPETITIONS] [FOLDER]
 
-Draws REPETITIONS samples (default 60, about two minutes) a scenario: three forecasters, forecasts
+Draws REPETITIONS samples (default 30, about two minutes) a scenario: three forecasters, forecasts
 continuous, discrete and skewed, three sizes, independent items and clusters (about n/5 of them, uneven, with
 correlated forecasts and outcomes).  Writes coverage_calibration.md to FOLDER (default benchmarks/results).
 The truth is the error of the population, in these very bins for the binned ones.
@@ -103,13 +103,12 @@ def scenario(
 
 
 def main() -> None:
-    repetitions = int(sys.argv[1]) if len(sys.argv) > 1 else 60
+    repetitions = int(sys.argv[1]) if len(sys.argv) > 1 else 30
     folder = Path(sys.argv[2]) if len(sys.argv) > 2 else Path(__file__).parent / "results"
-    rows = [
-        row
-        for clustered, n, kind, forecaster in itertools.product((False, True), SIZES, FORECASTS, FORECASTERS)
-        for row in scenario(repetitions, n, forecaster, kind, clustered)
-    ]
+    rows: list[str] = []
+    for clustered, n, kind, forecaster in itertools.product((False, True), SIZES, FORECASTS, FORECASTERS):
+        rows += scenario(repetitions, n, forecaster, kind, clustered)
+        print("\n".join(rows[-4:]), flush=True)
     names = [
         "measure",
         "forecaster",

@@ -88,7 +88,7 @@ class CalibrationError:
         possible, caveats = unit_caveats(items)
         low = high = estimate = math.nan
         if self.norm == "max":
-            caveats += ("no interval for the largest error over bins: those with the fewest items decide it",)
+            caveats = ("no interval for the largest error over bins: those with the fewest items decide it",)
         elif possible:
             low, high = limits(self._residuals, self.norm, self._error(), alpha, self._seed)
             low = 0.0 if self.p_value > alpha / 2 else low
@@ -121,10 +121,15 @@ class CalibrationError:
         return zip(self._tables, _problems(self._items, self.kind), self._edges, strict=True)
 
     def summary(self) -> str:
+        found = self.interval()
+        clusters = "" if found.n_clusters is None else f", {found.n_clusters} clusters"
         dropped = f", {self.n_dropped} dropped" if self.n_dropped else ""
-        name = "squared calibration error" if self.norm == "l2" and self.debiased else "calibration error"
-        line = f"{name} {self.value:.4f} (n = {self.n}{dropped}; {self.convention})"
-        return "\n".join([line, *(f"Caveat: {caveat}" for caveat in self.caveats)])
+        squared = self.norm == "l2" and self.debiased
+        name = "squared calibration error" if squared else "calibration error"
+        root = "its root: " if squared else ""
+        line = f"{name} {self.value:.4f} ({root}{found.brief()}; n = {self.n}{clusters}{dropped}; {self.convention})"
+        caveats = dict.fromkeys((*self.caveats, *found.caveats))
+        return "\n".join([line, *(f"Caveat: {caveat}" for caveat in caveats)])
 
     def to_frame(self) -> pd.DataFrame:
         """The bins: edges, items, share, mean forecast, frequency and its difference from the forecast."""

@@ -29,6 +29,7 @@ or whole clusters of them change sign.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -45,16 +46,18 @@ if TYPE_CHECKING:
 SHRINK = 3.0
 #: fewer clusters than this are called few
 FEW_CLUSTERS = 30
+#: fewer events (or non-events) than this are called few: means of rare events are far from normal
+FEW_OUTCOMES = 10
 
 
 @dataclass(frozen=True)
 class MiscalibrationInterval:
     """Interval [low, high] for a calibration error of the population, at level 1 - alpha; unpacks as a pair.
 
-    ``estimate`` is corrected for the bias of ``value``, the error in the sample.  ``p_value``: of a sample
-    error as large if the forecasts were calibrated, which is one-sided: at .025 < p < .05 a 95 % interval
-    may begin at 0.  ``n`` items in ``n_clusters`` clusters (None: independent).  What is NaN has its reason
-    in ``caveats``.
+    ``estimate`` is corrected for the bias of ``value``, the error in the sample, and not truncated: it may lie
+    below a limit of 0.  ``p_value``: of a sample error as large if the forecasts were calibrated, which is
+    one-sided: at .025 < p < .05 a 95 % interval may begin at 0.  ``n`` items in ``n_clusters`` clusters (None:
+    independent).  What is NaN has its reason in ``caveats``.
     """
 
     measure: str
@@ -72,12 +75,20 @@ class MiscalibrationInterval:
     def __iter__(self) -> Iterator[float]:
         return iter((self.low, self.high))
 
+    def brief(self) -> str:
+        """Limits and p-value, as they stand in the summary of the error itself."""
+        if math.isnan(self.high):
+            return f"no interval: {self.caveats[-1]}"
+        return (
+            f"{100 * (1 - self.alpha):g} % interval {self.low:.4f} to {self.high:.4f}, "
+            f"p = {self.p_value:.3g} for calibrated forecasts"
+        )
+
     def summary(self) -> str:
         clusters = "" if self.n_clusters is None else f" in {self.n_clusters} clusters"
         line = (
-            f"{self.measure} {self.estimate:.4f} [{self.low:.4f}, {self.high:.4f}] at "
-            f"{100 * (1 - self.alpha):g} %, p = {self.p_value:.3g} for calibrated forecasts "
-            f"({self.value:.4f} in the sample, n = {self.n}{clusters}; {self.method})"
+            f"{self.measure} {self.estimate:.4f} ({self.brief()}; {self.value:.4f} in the sample; "
+            f"n = {self.n}{clusters}; {self.method})"
         )
         return "\n".join([line, *(f"Caveat: {caveat}" for caveat in self.caveats)])
 
@@ -102,14 +113,22 @@ def is_binary(items: Items) -> bool:
 
 
 def unit_caveats(items: Items) -> tuple[bool, tuple[str, ...]]:
-    """Whether (canonical) items allow an interval at all, and what to say about their number."""
+    """Whether (canonical) items allow an interval at all, and what to say about how few they are."""
     count = units(items)[1]
-    what = "item" if items.cluster is None else "cluster"
     if count < 2:
-        return False, (f"{count} {what}: an interval needs at least two",)
+        return False, (
+            f"{count} {'item' if items.cluster is None else 'cluster'}: an interval needs at least two",
+        )
+    caveats = []
     if items.cluster is not None and count < FEW_CLUSTERS:
-        return True, (f"{count} clusters, fewer than {FEW_CLUSTERS}: the interval may be too short",)
-    return True, ()
+        caveats.append(f"{count} clusters, fewer than {FEW_CLUSTERS}: the interval may be too short")
+    events = int((items.y == 1).sum())
+    if is_binary(items) and (rarer := min(events, len(items) - events)) < FEW_OUTCOMES:
+        what = "event" if rarer == events else "non-event"
+        caveats.append(
+            f"{rarer} {what}{'' if rarer == 1 else 's'}, fewer than {FEW_OUTCOMES}: the interval may be too short"
+        )
+    return True, tuple(caveats)
 
 
 def mean_and_reach(items: Items, values: Floats, alpha: float) -> tuple[float, float]:

@@ -52,8 +52,14 @@ class Blocks:
 
     def at(self, p: Floats) -> Floats:
         """Recalibrated forecast at ``p``: interpolated linearly between blocks, constant beyond the ends."""
-        x = np.column_stack([self.first, self.last]).ravel()
-        return np.asarray(np.interp(p, x, np.repeat(self.value, 2)))
+        x, value = np.column_stack([self.first, self.last]).ravel(), np.repeat(self.value, 2)
+        after = np.searchsorted(x, p, side="right")
+        low, high = np.maximum(after - 1, 0), np.minimum(after, len(x) - 1)
+        # not np.interp: its slope overflows where two forecasts nearly are one
+        width = x[high] - x[low]
+        share = np.divide(np.asarray(p) - x[low], width, where=width > 0, out=np.zeros_like(width))
+        share = np.clip(share, 0.0, 1.0)
+        return np.asarray(np.minimum(value[low] + share * (value[high] - value[low]), value[high]))
 
 
 def sorted_keys(y: Floats, p: Floats) -> NDArray[np.uint64]:

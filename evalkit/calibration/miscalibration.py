@@ -23,13 +23,17 @@ from evalkit.calibration.intervals import (
     unit_caveats,
 )
 from evalkit.calibration.isotonic import isotonic
-from evalkit.calibration.noise import sums_at
+from evalkit.calibration.noise import Places, sums_at
 from evalkit.exact_sums import Floats
 from evalkit.scoring.inputs import Items, Missing, binary_items
 
 Rule = Literal["brier", "log"]
 #: folds in which the lower limit is found
 FOLDS = 10
+#: up to this many independent items, outcomes are drawn one by one for the p-value
+_ONE_BY_ONE = 20_000
+#: groups of neighbouring forecasts that stand for more distinct ones where residuals are resampled
+_GROUPS = 4096
 
 
 def mcb_interval(
@@ -109,29 +113,48 @@ def _log(y: Floats, p: Floats) -> Floats:
 def _p_value(
     items: Items, rule: Callable[[Floats, Floats], Floats], value: float, seed: int, replicates: int
 ) -> float:
+    """Share of calibrated samples with an MCB as large."""
     rng = generator(items, seed, "consistency mcb")
     resampled = np.empty(replicates)
-    if items.cluster is None:
+    if _drawn_one_by_one(items):
         p = np.sort(items.p)
         for row in range(replicates):
             y = (rng.random(len(p)) < p).astype(np.float64)
             with np.errstate(divide="ignore", invalid="ignore"):
                 resampled[row] = np.mean(rule(y, p) - rule(y, isotonic(y, p).at(p)))
         return resampled_p_value(value, resampled)
-    # Outcomes in clusters: residuals change sign as whole clusters, and with them y = p ± (y - p).  They are
-    # no longer 0 or 1, so the Brier score judges them whatever the rule.
-    forecast, place, size = np.unique(items.p, return_inverse=True, return_counts=True)
+    group = _groups(items.p)
+    size = np.bincount(group)
+    forecast = sums_at(group, items.p, len(size)) / size
     residual = items.y - items.p
-    observed = _brier_mcb(sums_at(place, residual, len(size)), forecast, size)
+    observed = _brier_mcb(sums_at(group, residual, len(size)), forecast, size)
+    spread = np.sqrt(sums_at(group, items.p * (1 - items.p), len(size)))
     count = units(items)[1]
     for row in range(replicates):
-        sign = rng.choice((-1.0, 1.0), count)[items.cluster]
-        resampled[row] = _brier_mcb(sums_at(place, residual * sign, len(size)), forecast, size)
+        if items.cluster is None:
+            sums = spread * rng.standard_normal(len(size))
+        else:
+            sums = sums_at(group, residual * rng.choice((-1.0, 1.0), count)[items.cluster], len(size))
+        resampled[row] = _brier_mcb(sums, forecast, size)
     return resampled_p_value(observed, resampled)
 
 
-def _brier_mcb(residuals: Floats, forecast: Floats, size: np.ndarray) -> float:
-    """Brier MCB of items with residual sums at distinct forecasts, each of which holds ``size`` items."""
+def _drawn_one_by_one(items: Items) -> bool:
+    """Outcomes of many items, or of clusters, are drawn as sums of residuals, which the Brier score judges."""
+    return items.cluster is None and len(items) <= _ONE_BY_ONE
+
+
+def _groups(p: Floats) -> Places:
+    """Group of each forecast, ascending: its own, or where there are many, that of its neighbours."""
+    distinct, group = np.unique(p, return_inverse=True)
+    if len(distinct) <= _GROUPS:
+        return group
+    edges = np.unique(np.quantile(p, np.linspace(0, 1, _GROUPS + 1)))
+    return np.unique(np.searchsorted(edges, p, side="right"), return_inverse=True)[1]
+
+
+def _brier_mcb(residuals: Floats, forecast: Floats, size: Places) -> float:
+    """Brier MCB of ``size`` items at each of ascending forecasts, with these sums of residuals."""
     from scipy.optimize import isotonic_regression
 
     mean = forecast + residuals / size
@@ -140,6 +163,6 @@ def _brier_mcb(residuals: Floats, forecast: Floats, size: np.ndarray) -> float:
 
 
 def _p_value_method(items: Items, score: Rule) -> str:
-    if items.cluster is None:
-        return "; p-value by consistency resampling"
-    return "; p-value by sign changes of clusters" + (", of the Brier MCB" if score == "log" else "")
+    of = ", of the Brier MCB" if score == "log" and not _drawn_one_by_one(items) else ""
+    how = "consistency resampling" if items.cluster is None else "sign changes of clusters"
+    return f"; p-value by {how}{of}"

@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 #: steps of the grid on which the error is computed
 GRID = 8192
 #: calibrated samples and draws of the noise
-DRAWS = 1000
+DRAWS = 500
 #: items in a chunk, and bits of a residual: a chunk adds up exactly in a float64
 _CHUNK, _BITS = 1 << 17, 36
 #: bisections: of the error, and of a limit that is found by resampling
@@ -98,19 +98,28 @@ class SmoothCalibrationError:
         )
 
     def summary(self) -> str:
+        found = self.interval()
+        clusters = "" if found.n_clusters is None else f", {found.n_clusters} clusters"
         dropped = f", {self.n_dropped} dropped" if self.n_dropped else ""
-        return f"smooth calibration error {self.value:.4f} (n = {self.n}{dropped}; {self.convention})"
+        line = (
+            f"smooth calibration error {self.value:.4f} ({found.brief()}; n = {self.n}{clusters}{dropped}; "
+            f"{self.convention})"
+        )
+        return "\n".join([line, *(f"Caveat: {caveat}" for caveat in found.caveats)])
 
     def to_frame(self) -> pd.DataFrame:
+        """One row."""
         import pandas as pd
 
-        names = ("value", "n", "n_dropped", "convention")
-        return pd.DataFrame([{name: getattr(self, name) for name in names}])
+        found = self.interval()
+        row: dict[str, Any] = {"value": self.value, "estimate": found.estimate, "low": found.low}
+        row |= {"high": found.high, "p_value": found.p_value, "n": self.n, "n_clusters": found.n_clusters}
+        return pd.DataFrame([row | {"n_dropped": self.n_dropped, "convention": self.convention}])
 
     def _repr_html_(self) -> str:
         from html import escape
 
-        return f"<p>{escape(self.summary())}</p>"
+        return "".join(f"<p>{escape(line)}</p>" for line in self.summary().splitlines())
 
 
 def smooth_calibration_error(
@@ -203,7 +212,7 @@ def _falling_root(f: Callable[[float], float], low: float, high: float, rounds: 
 
 def _steps(sigma: float) -> int:
     """Steps of a coarser grid that still resolves the kernel, for what is resampled."""
-    return int(min(max(2 ** math.ceil(math.log2(4 / max(sigma, 1e-6))), 128), 2048))
+    return int(min(max(2 ** math.ceil(math.log2(4 / max(sigma, 1e-6))), 128), 1024))
 
 
 def _shares(items: Items) -> Floats:

@@ -25,6 +25,7 @@ COMMANDS = {
     "ledger": ("ledger", "ledger", "Check the ledgers of plans and attempts."),
     "notebooks": ("notebooks", "notebooks", "List, inspect and run the notebooks that come with evalkit."),
     "report": ("notebooks", "report", "Write the HTML report of a run."),
+    "score": ("score", "score", "Score forecasts: a table, and a report as one HTML page."),
     "timestamps": (
         "timestamps",
         "timestamps",

@@ -6,16 +6,13 @@ A sealed run is recognised by its plan, and the plan's format says which protoco
 from __future__ import annotations
 
 import json
-import os
 import shlex
-import shutil
-import tempfile
 from pathlib import Path
 
 from evalkit.decisions.verification import verify_run
 from evalkit.errors import EvalkitError
-from evalkit.reports.execution import execute
 from evalkit.reports.folders import REPORT
+from evalkit.reports.page import refuse_target, write_page
 
 PLAN = "plan.json"
 #: format of the plan -> the notebook that reports such a run
@@ -42,13 +39,7 @@ def report_sealed_run(run_dir: Path, *, out: Path | None = None, trust: Path | N
             do="check that it is a run folder of this version",
         ) from None
     target = Path(out) if out else run_dir / REPORT
-    if target.is_dir() or not target.absolute().parent.is_dir():
-        raise EvalkitError(
-            "the report cannot be written there",
-            where=str(target),
-            expected="the name of a file in an existing folder",
-            do="give --out a file name",
-        )
+    refuse_target(target, "--out")
     if verify_run(run_dir, trust=trust).ex_ante is None:
         raise EvalkitError(
             "the run is not evaluated yet",
@@ -57,19 +48,6 @@ def report_sealed_run(run_dir: Path, *, out: Path | None = None, trust: Path | N
             do=f"evalkit decisions evaluate {shlex.quote(str(run_dir))} --write-run",
         )
     parameters = {"runs": [str(run_dir)], "trust": str(trust) if trust else None}
-    folder = Path(tempfile.mkdtemp(prefix="evalkit-"))  # kept where the notebook fails: the message names it
-    done = execute(notebook, parameters, out=folder, key="report", progress=False, kept=False)
-    page = done.report.read_bytes()
-    shutil.rmtree(folder)
-    # beside the run, not in it: what a crash leaves must not look like tampering; and under a name that
-    # nobody could have planted
+    # half of a page beside the run, not in it: what a crash leaves must not look like tampering
     beside = run_dir.absolute().parent if out is None else target.absolute().parent
-    fd, name = tempfile.mkstemp(prefix=f".{run_dir.name}.", dir=beside)
-    try:
-        with os.fdopen(fd, "wb") as stream:
-            stream.write(page)
-        Path(name).replace(target)
-    except OSError:
-        Path(name).unlink(missing_ok=True)
-        raise
-    return target
+    return write_page(notebook, parameters, target, beside=beside)

@@ -70,8 +70,11 @@ def binary_items(
     ``allow_fractional`` admits outcomes between 0 and 1 (ties, market values).  Raises `ValueError` with
     index and value.
     """
-    items = _aligned(y, p, (1,), weights, cluster, missing)
-    forecast = _probabilities(items.p)
+    given = floats(p, "p")
+    sound = given.ndim == 1 and given.size > 0 and bool(given.min() >= 0 and given.max() <= 1)
+    p = given if type(p) is np.ndarray else p  # what has an index keeps it for the comparison
+    items = _aligned(y, p, (1,), weights, cluster, missing, complete=sound)
+    forecast = items.p if sound else _probabilities(items.p)
     _outcomes(items.y, allow_fractional)
     return (
         items
@@ -94,10 +97,13 @@ def categorical_items(
     ``missing_branch="zero"``: an outcome K or above is a class that the forecast left out, with
     probability 0; all of these become class K, with a column of its own.  Raises `ValueError` with index and value.
     """
-    items = _aligned(y, p, (2,), weights, cluster, missing)
+    given = floats(p, "p")
+    sound = given.ndim == 2 and given.size > 0 and _all_distributions(given)
+    p = given if type(p) is np.ndarray else p  # what has an index keeps it for the comparison
+    items = _aligned(y, p, (2,), weights, cluster, missing, complete=sound)
     forecast = items.p
     classes = forecast.shape[1]
-    if not _all_distributions(forecast):
+    if not sound:
         forecast = _probabilities(forecast)
         for part in chunks(len(items)):
             sums = forecast[part].sum(axis=1)
@@ -156,8 +162,9 @@ def _aligned(
     weights: ArrayLike | None,
     cluster: ArrayLike | None,
     missing: Missing,
+    complete: bool = False,
 ) -> Items:
-    """Arrays of one length, with the missing items gone or refused."""
+    """Arrays of one length, with the missing items gone or refused; ``complete``: p is known to have no NaN."""
     if missing not in ("raise", "drop"):
         raise ValueError(f"missing={missing!r}: expected 'raise' or 'drop'")
     _same_index(y=y, p=p, weights=weights, cluster=cluster)
@@ -177,7 +184,7 @@ def _aligned(
     label = None if cluster is None else labels(cluster, len(outcome))
     dropped = 0
     # A minimum passes NaN on; which items are NaN is looked for only then.
-    if len(outcome) and (np.isnan(np.minimum.reduce(outcome)) or np.isnan(forecast.min())):
+    if len(outcome) and (np.isnan(np.minimum.reduce(outcome)) or (not complete and np.isnan(forecast.min()))):
         lost = np.isnan(outcome) | np.isnan(forecast.reshape(len(forecast), -1)).any(axis=1)
         if missing == "raise":
             raise ValueError(

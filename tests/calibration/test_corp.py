@@ -266,14 +266,20 @@ def test_texts() -> None:
 
 
 def test_long_chains_of_weighted_groups_keep_their_fractions() -> None:
-    """A chain that vectorised pooling would take one group a pass is finished one by one, in floats."""
-    n = 3000
-    y = np.array([((k * 0.618034) % 1) * (1 - k / (2 * n)) for k in range(n)])
-    p = np.linspace(0, 1, n)
-    weights = 0.5 + (np.arange(n) * 0.7548777 % 1)
-    blocks = weighted_isotonic(y, p, weights)
+    """A heavy zero at the end pulls groups in one after the other: more than vectorised passes would take."""
+    n = 400
+    y = np.append(np.linspace(0.5, 0.9, n), 0.0)
+    weights = np.append(0.5 + (np.arange(n) * 0.7548777 % 1), 60.0)
+    blocks = weighted_isotonic(y, np.linspace(0, 1, n + 1), weights)
     assert blocks.n.sum() == pytest.approx(weights.sum(), rel=1e-12)
     assert blocks.events.sum() == pytest.approx((weights * y).sum(), rel=1e-12)
     assert (np.diff(blocks.value) > 0).all()
-    falling = weighted_isotonic(np.where(np.arange(n) % 50 < 25, 0.9, 0.1), p, weights)
-    assert (np.diff(falling.value) > 0).all()
+    assert 48 < n - len(blocks.n) < n - 1, "the chain is long, and ends"
+
+
+@pytest.mark.parametrize("score", ["brier", "log"])
+def test_a_weighted_fit_of_one_block_discriminates_nothing_exactly(score: Any) -> None:
+    """The block's sum and the base rate's are rounded in different ways; here it would show."""
+    y, weights = [0.9, 0.7, 0.4, 0.2, 0.1], [0.5, 0.3, 0.2, 0.6, 0.4]
+    result = corp_decomposition(y, np.arange(5) / 10, score, weights=weights, allow_fractional=True)
+    assert (result.dsc, result.n_blocks) == (0.0, 1)

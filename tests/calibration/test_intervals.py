@@ -114,6 +114,17 @@ def test_one_cluster_has_no_interval_and_few_carry_a_caveat() -> None:
         assert any("fewer than 30" in caveat for caveat in found.caveats)
 
 
+def test_rare_events_carry_a_caveat() -> None:
+    y = np.zeros(200)
+    y[:9] = 1
+    p = np.linspace(0.02, 0.08, 200)
+    for outcome, forecast, what in ((y, p, "9 events, fewer than 10"), (1 - y, 1 - p, "9 non-events")):
+        for found in intervals(outcome, forecast):
+            assert any(what in caveat for caveat in found.caveats)
+    y[:10] = 1
+    assert not any(found.caveats for found in intervals(y, p))
+
+
 def test_the_estimate_is_nearer_to_the_truth_than_the_value() -> None:
     """Mean over 40 calibrated samples, for which the truth is 0."""
     found = [intervals(*sample(200, 1.0, seed)) for seed in range(40)]
@@ -220,3 +231,15 @@ def test_folds_hold_whole_clusters_and_as_many_of_them(rows: list[tuple[int, flo
     assert all(len(found) == 1 for found in per_cluster)
     sizes = np.bincount([found.pop() for found in per_cluster])
     assert sizes.max() - sizes.min() <= 1
+
+
+def test_many_items_are_resampled_as_sums_with_the_same_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawn one by one or as sums in groups, the p-value is that of one test."""
+    y, p, _ = sample(1500, 0.9, 2)
+    one_by_one = mcb_interval(y, p)
+    monkeypatch.setattr("evalkit.calibration.miscalibration._ONE_BY_ONE", 0)
+    monkeypatch.setattr("evalkit.calibration.miscalibration._GROUPS", 256)
+    grouped = mcb_interval(y, p)
+    assert 0.02 < one_by_one.p_value < 0.98
+    assert grouped.p_value == pytest.approx(one_by_one.p_value, abs=0.1)
+    assert grouped.high == one_by_one.high

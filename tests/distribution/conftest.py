@@ -27,6 +27,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "runs/secret.json",
         "data/runs/secret.json",
         "data/cases/runs/secret.json",
+        "data/forecasts/runs/secret.csv",
         "notebooks/runs/secret.ipynb",
         "notebooks/.ipynb_checkpoints/secret.ipynb",
         "templates/runs/secret.json",

@@ -83,6 +83,7 @@ HEAVY = (
 @pytest.mark.parametrize(
     "statement",
     ["import evalkit", "import evalkit.sealing", "import evalkit.decisions", "import evalkit.reports",
+     "import evalkit.forecasts", "import evalkit.importers",
      "from evalkit.cli import app; app.main(['--help'], standalone_mode=False)"],
 )  # fmt: skip
 def test_imports_stay_light(statement: str) -> None:

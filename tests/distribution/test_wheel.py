@@ -15,7 +15,7 @@ def test_wheel_ships_notebooks_templates_and_cases(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     shipped = {
         f"evalkit/_data/{path.relative_to(ROOT)}"
-        for folder in ("notebooks", "templates", "data/cases")
+        for folder in ("notebooks", "templates", "data/cases", "data/forecasts")
         for path in (ROOT / folder).rglob("*")
         if path.is_file() and ".ipynb_checkpoints" not in path.parts
     }
@@ -33,4 +33,4 @@ def test_wheel_ships_nothing_else(wheel: Path) -> None:
     allowed = ("evalkit/", "evalkit_sealed-")
     assert [n for n in names if not n.startswith(allowed)] == []
     kinds = {Path(n).suffix for n in names if not n.startswith("evalkit_sealed-")}
-    assert kinds <= {".py", ".typed", ".ipynb", ".json", ".md", ".j2", ".css"}
+    assert kinds <= {".py", ".typed", ".ipynb", ".json", ".md", ".j2", ".css", ".csv"}

@@ -102,3 +102,32 @@ def test_golden_notebooks_have_outputs_to_compare() -> None:
     for path in golden:
         for cell in nbformat.read(path, as_version=4).cells:
             assert cell.cell_type != "code" or cell.outputs, path
+
+
+@pytest.mark.slow
+def test_the_report_on_forecasts_of_the_example(tmp_path: Path) -> None:
+    done = execute("report-forecasts", {}, out=tmp_path, key="k", progress=False)
+    assert set(done.results) == {"source", "scores", "calibration", "comparison"}
+    rows = {row["forecaster"]: row for row in done.results["scores"]["rows"]}
+    assert set(rows) == {"Ada", "Bo", "Cleo", "Dan"}
+    for row in rows.values():
+        assert row["brier_low"] < row["brier"] < row["brier_high"]
+        assert row["n_clusters"] <= 60 < row["n"]
+    assert len(done.results["comparison"]) == 6
+
+
+@pytest.mark.slow
+def test_the_tutorial_shows_what_it_says(tmp_path: Path) -> None:
+    """Its sentences are about these numbers."""
+    found = execute("tutorial-calibration", {}, out=tmp_path, key="k", progress=False).results
+    by_bins = found["ece_of_a_calibrated_forecaster"]
+    ece = [by_bins[bins] for bins in sorted(by_bins, key=int)]
+    assert sorted(ece) == ece
+    assert ece[-1] > 4 * ece[0]
+    gain = found["recalibration"]
+    assert gain["Bo, platt"] < -0.01 < gain["Cleo, platt"] < 0 < gain["Ada, platt"] < gain["Ada, isotonic"]
+    assert 0 < found["comparison"]["Cleo - Ada"] < found["comparison"]["Bo - Ada"]
+    rows = {row["forecaster"]: row for row in found["scores"]["rows"]}
+    assert max(rows, key=lambda who: rows[who]["dsc"]) == "Cleo"
+    assert min(rows, key=lambda who: rows[who]["mcb"]) == "Dan"
+    assert rows["Ada"]["brier_high"] > rows["Bo"]["brier_low"]
