@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from evalkit.calibration.canonical import canonical, folds, generator, units
 from evalkit.calibration.intervals import (
+    FEW_CLUSTERS,
     MiscalibrationInterval,
     check_alpha,
     mean_and_reach,
@@ -60,6 +61,9 @@ def mcb_interval(
     items, _ = canonical(binary_items(y, p, cluster=cluster, missing=missing))
     rule = _brier if score == "brier" else _log
     possible, caveats = unit_caveats(items)
+    if possible and items.cluster is not None and (count := units(items)[1]) < FEW_CLUSTERS:
+        # 6 / 10 / 20 / 40 clusters of five equal forecasts and outcomes: .12 / .11 / .07 / .055 at level .05
+        caveats += (f"{count} clusters, fewer than {FEW_CLUSTERS}: the p-value may be too small",)
     with np.errstate(divide="ignore"):
         gains = rule(items.y, items.p) - rule(items.y, isotonic(items.y, items.p).at(items.p))
     value = float(np.mean(gains)) if np.isfinite(gains).all() else math.inf

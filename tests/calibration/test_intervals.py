@@ -278,3 +278,12 @@ def test_residuals_that_cancel_in_a_bin_leave_it_its_spread() -> None:
 
 def test_a_limit_stays_in_the_range_of_the_score() -> None:
     assert mcb_interval([1, 0], [0.3, 0.3]).high == 1.0
+
+
+def test_few_clusters_make_the_p_value_of_mcb_doubtful() -> None:
+    generator = np.random.default_rng(0)
+    p, cluster = np.repeat(generator.beta(2, 2, 40), 5), np.repeat(np.arange(40), 5)
+    y = (np.repeat(generator.random(40), 5) < p).astype(float)
+    few = mcb_interval(y[:50], p[:50], cluster=cluster[:50], replicates=19)
+    assert any("p-value may be too small" in caveat for caveat in few.caveats)
+    assert not mcb_interval(y, p, cluster=cluster, replicates=19).caveats
