@@ -110,9 +110,12 @@ def _maximiser(
     norm: Literal["l1", "l2"],
     value: float,
 ) -> Floats:
-    """For each item, what the mean that is the error averages."""
-    if norm == "l1":
-        direction = np.sign(mean)
+    """For each item, what the mean that is the error averages.
+
+    A bin whose residuals cancel exactly has the largest mean for either sign, and spread all the same.
+    """
+    if norm == "l1" or value == 0:
+        direction = np.where(mean < 0, -1.0, 1.0)
     else:
         direction = np.divide(mean, weight * value, where=(weight > 0) & (value > 0), out=np.zeros_like(mean))
     total = np.zeros(len(residuals.problems[0]))

@@ -34,14 +34,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from evalkit.calibration.canonical import units
 from evalkit.exact_sums import Floats
 from evalkit.scoring.inputs import Items
-from evalkit.uncertainty import cluster_se
+from evalkit.uncertainty import cluster_se, gaffke_interval
 
 if TYPE_CHECKING:
     import pandas as pd
 
+#: a standard error below this share of the largest value is what rounding leaves of zero
+ROUNDING = 1e-14
 #: standard errors by which the low limit of a norm draws residuals towards 0
 SHRINK = 3.0
 #: fewer clusters than this are called few
@@ -131,10 +135,23 @@ def unit_caveats(items: Items) -> tuple[bool, tuple[str, ...]]:
     return True, tuple(caveats)
 
 
-def mean_and_reach(items: Items, values: Floats, alpha: float) -> tuple[float, float]:
-    """Weighted mean of ``values`` (n,) of canonical items, and t · se, robust to dependence in clusters."""
+def mean_and_reach(
+    items: Items, values: Floats, alpha: float, *, bounded: bool = True
+) -> tuple[float, float]:
+    """Weighted mean of ``values`` (n,) of canonical items, and t · se, robust to dependence in clusters.
+
+    Without spread a standard error of 0 is no evidence of certainty: the reach is that of Gaffke's interval for
+    as many equal values in [-1, 1], where values are ``bounded`` so, and infinite where they are not.
+    """
     found = cluster_se(values, units(items)[0], weights=items.weights)
-    return found.mean, found.interval(alpha).high - found.mean
+    largest = float(np.abs(values).max())
+    if found.se > ROUNDING * largest:
+        return found.mean, found.interval(alpha).high - found.mean
+    if not bounded:
+        return found.mean, math.inf
+    edge = max(1.0, largest)
+    equal = np.full(found.n_clusters, min(max(found.mean, -edge), edge))
+    return found.mean, gaffke_interval(equal, -edge, edge, alpha).high - found.mean
 
 
 def resampled_p_value(observed: float, resampled: Floats) -> float:

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from evalkit.calibration.canonical import canonical, folds, generator, units
 from evalkit.calibration.intervals import (
+    FEW_CLUSTERS,
     MiscalibrationInterval,
     check_alpha,
     mean_and_reach,
@@ -60,6 +61,9 @@ def mcb_interval(
     items, _ = canonical(binary_items(y, p, cluster=cluster, missing=missing))
     rule = _brier if score == "brier" else _log
     possible, caveats = unit_caveats(items)
+    if possible and items.cluster is not None and (count := units(items)[1]) < FEW_CLUSTERS:
+        # 6 / 10 / 20 / 40 clusters of five equal forecasts and outcomes: .12 / .11 / .07 / .055 at level .05
+        caveats += (f"{count} clusters, fewer than {FEW_CLUSTERS}: the p-value may be too small",)
     with np.errstate(divide="ignore"):
         gains = rule(items.y, items.p) - rule(items.y, isotonic(items.y, items.p).at(items.p))
     value = float(np.mean(gains)) if np.isfinite(gains).all() else math.inf
@@ -67,9 +71,11 @@ def mcb_interval(
     if possible and math.isinf(value):
         caveats += ("a forecast of 0 or 1 was wrong: MCB is infinite and has no interval",)
     elif possible:
-        below, reach_below = mean_and_reach(items, _held_out(items, rule, seed), alpha)
-        above, reach_above = mean_and_reach(items, gains, alpha)
-        estimate, low, high = (below + above) / 2, max(below - reach_below, 0.0), above + reach_above
+        bounded = score == "brier"
+        below, reach_below = mean_and_reach(items, _held_out(items, rule, seed), alpha, bounded=bounded)
+        above, reach_above = mean_and_reach(items, gains, alpha, bounded=bounded)
+        estimate, low = (below + above) / 2, max(below - reach_below, 0.0)
+        high = min(above + reach_above, 1.0 if score == "brier" else math.inf)
         chance = _p_value(items, rule, value, seed, replicates)
         low = low if chance <= alpha / 2 else 0.0
     return MiscalibrationInterval(
@@ -107,7 +113,8 @@ def _brier(y: Floats, p: Floats) -> Floats:
 
 
 def _log(y: Floats, p: Floats) -> Floats:
-    return -np.where(y == 1, np.log(p), np.log1p(-p))
+    with np.errstate(divide="ignore"):  # the one that did not happen may be the log of 0
+        return np.asarray(-np.where(y == 1, np.log(p), np.log1p(-p)))
 
 
 def _p_value(

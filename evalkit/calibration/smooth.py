@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from evalkit.calibration.canonical import canonical, generator, units
+from evalkit.calibration.corp import counted
 from evalkit.calibration.intervals import (
     SHRINK,
     MiscalibrationInterval,
@@ -140,6 +141,7 @@ def smooth_calibration_error(
     items = binary_items(
         y, p, weights=weights, cluster=cluster, missing=missing, allow_fractional=allow_fractional
     )
+    items = counted(items)
     cosines = _cosines(_on_grid(items))
     value = _falling_root(lambda s: float(_integral(np.abs(_smoothed(cosines, s)))) - s, 0.0, 1.0, _FINE)
     return SmoothCalibrationError(

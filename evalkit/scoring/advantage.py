@@ -6,6 +6,7 @@ the literature is the ratio 1 - S / S_ref (`skill_score`), so the difference has
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from numpy.typing import ArrayLike
 from evalkit.scoring.diebold_mariano import equal_differences
 from evalkit.scoring.inputs import _same_index, floats
 from evalkit.scoring.score import mean
-from evalkit.scoring.wording import interval_text
+from evalkit.scoring.wording import counted, interval_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,21 +35,26 @@ class Advantage:
     alpha: float
     method: str
     reason: str
+    n_clusters: int | None = None
+    caveats: tuple[str, ...] = ()
 
     def __float__(self) -> float:
         return self.value
 
     def summary(self) -> str:
+        clusters = "" if self.n_clusters is None else f", {counted(self.n_clusters, 'cluster')}"
+        why = f": {self.reason.rstrip('.')}" if math.isnan(self.low) else ""
+        notes = "".join(f"  {caveat}" for caveat in self.caveats)
         return (
             f"advantage {self.value:+.4f} {interval_text(self.low, self.high, '+.4f')} = reference "
-            f"{self.reference_score:.4f} - score {self.score:.4f} (n = {self.n}, {self.method}; positive is better "
-            "than the reference)"
+            f"{self.reference_score:.4f} - score {self.score:.4f} (n = {self.n}{clusters}, {self.method}{why}; "
+            f"positive is better than the reference){notes}"
         )
 
     def to_frame(self) -> pd.DataFrame:
         import pandas as pd
 
-        return pd.DataFrame([self.__dict__])
+        return pd.DataFrame([self.__dict__ | {"caveats": " ".join(self.caveats)}])
 
     def _repr_html_(self) -> str:
         from html import escape
@@ -108,4 +114,6 @@ def score_advantage(
         alpha=alpha,
         method=found.method,
         reason=found.reason,
+        n_clusters=found.n_clusters,
+        caveats=found.caveats,
     )

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 
 from evalkit.exact_sums import Floats, order_free_sum
 from evalkit.scoring.inputs import _same_index, floats
+from evalkit.scoring.wording import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -113,7 +114,9 @@ def _tested(a: Floats, b: Floats, horizon: int) -> DieboldMariano:
     d = a - b
     difference = order_free_sum(d) / n
     if n < 2 or horizon >= n:
-        return undefined(f"{n} items are too few for horizon {horizon}", difference)
+        return undefined(
+            f"{counted(n, 'item')} {'is' if n == 1 else 'are'} too few for horizon {horizon}", difference
+        )
     if equal_differences(a, b):
         return undefined("all differences are equal, so that they have no variance", difference)
     off = d - difference

@@ -96,7 +96,7 @@ class DifficultyAdjusted:
         return float(self.adjusted[self._at(forecaster)])
 
     def interval(self, forecaster: Hashable, alpha: float | None = None) -> Interval:
-        """Two-sided interval of her adjusted score, Student's t on clusters of questions."""
+        """Two-sided interval of her adjusted score, Student's t on clusters of questions (CR2, Bell-McCaffrey)."""
         from evalkit.uncertainty import Interval
 
         low, high = self.bounds(alpha)
@@ -228,9 +228,7 @@ def adjusted_panel(answers: Panel, *, alpha: float = 0.05, seed: int = 0) -> Dif
     clusters = np.array([len(np.unique(answers.cluster[answers.question[r]])) for r in rows])
     # a mean of questions that are all answered has no rounding of a fit in it
     adjusted = np.where(n == len(answers.questions), raw, fit.placed)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        correction = np.sqrt(np.where(clusters > 1, clusters / (clusters - 1), np.nan))
-    covariance = fit.covariance * np.outer(correction, correction)
+    covariance = np.where(np.isnan(fit.df) | np.isnan(fit.df)[:, None], math.nan, fit.covariance)
     order = sorted(range(count), key=lambda i: (adjusted[i], i))
     se = np.sqrt(np.clip(np.diag(covariance), 0.0, None))
     return DifficultyAdjusted(
@@ -240,7 +238,7 @@ def adjusted_panel(answers: Panel, *, alpha: float = 0.05, seed: int = 0) -> Dif
         n=n[order],
         n_clusters=clusters[order],
         se=se[order],
-        df=np.where(clusters > 1, clusters - 1.0, math.nan)[order],
+        df=fit.df[order],
         covariance=covariance[np.ix_(order, order)],
         n_questions=len(answers.questions),
         n_dropped=answers.n_dropped,

@@ -242,8 +242,8 @@ def labels(cluster: ArrayLike, n: int) -> Labels:
         none = np.array([v is None or type(v).__name__ == "NAType" or v != v for v in array.tolist()])
         if none.any():
             raise ValueError(f"cluster has no label for item {int(np.argmax(none))}: every item needs one")
-    if array.dtype.kind == "O":  # labels of different types do not sort: numbers in their place
-        return cluster_codes(array)[0]
+    if array.dtype.kind == "O" and not all(isinstance(label, str) for label in array.tolist()):
+        return cluster_codes(array)[0]  # labels of different types do not sort: numbers in their place
     return array
 
 

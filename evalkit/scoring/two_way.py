@@ -15,7 +15,9 @@ chance: the effect of one cluster g on a_i + c is to first order
     ψ_gi = [S⁺ r_g]_i - hᵀ S⁺ r_g + Σ_{j in g} w_j (q_j - c) / W,    r_g = Σ_{j in g} w_j r_j
 
 with residuals r_j, h = Σ_j w_j s_j / (n_j W) and W = Σ_j w_j; the covariance is Σ_g ψ_g ψ_gᵀ (Liang & Zeger
-1986).  For one who answered everything this is the cluster-robust variance of her mean score.
+1986).  Each ψ_gi is scaled as CR2 scales a cluster of the share that g has of i's answers, and the degrees of
+freedom are Bell & McCaffrey's for these shares: with G - 1 of them, a dozen clusters of unequal size covered .88.
+For one who answered everything this is `evalkit.uncertainty.cluster_se` of her mean score.
 """
 
 from __future__ import annotations
@@ -26,9 +28,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evalkit.exact_sums import Floats
-from evalkit.scoring.panel import Panel, by_name
+from evalkit.exact_sums import Floats, order_free_sum
+from evalkit.scoring.panel import Codes, Panel, by_name
 from evalkit.scoring.wording import named_list
+from evalkit.uncertainty.sandwich import bell_mccaffrey, cr2_scale
 
 #: questions made dense at a time
 _BLOCK = 2048
@@ -40,7 +43,9 @@ class NotConnected(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class TwoWayFit:
-    """``placed`` (G,): a_i + mean of q.  ``covariance`` (G, G) of it, without small-sample correction.
+    """``placed`` (G,): a_i + mean of q.  ``covariance`` (G, G) of it, with degrees of freedom ``df`` (G,).
+
+    Both are NaN for a forecaster who answered in a single cluster.
 
     ``difficulty`` (Q,): q_j - mean of q, above zero where a question costs more than the average one.
     """
@@ -48,6 +53,7 @@ class TwoWayFit:
     placed: Floats
     difficulty: Floats
     covariance: Floats
+    df: Floats
 
 
 def two_way_fit(panel: Panel) -> TwoWayFit:
@@ -79,7 +85,20 @@ def two_way_fit(panel: Panel) -> TwoWayFit:
     covariance = np.zeros((n_f, n_f))
     for psi in influence.blocks():
         covariance += psi.T @ psi
-    return TwoWayFit(a + centre, q - centre, covariance)
+    return TwoWayFit(a + centre, q - centre, covariance, _degrees_of_freedom(panel, w))
+
+
+def _degrees_of_freedom(panel: Panel, w: Floats) -> Floats:
+    df = np.full(len(panel.forecasters), np.nan)
+    for i in range(len(df)):
+        question = panel.question[panel.rows(i)]
+        labels, cluster = np.unique(panel.cluster[question], return_inverse=True)
+        if len(labels) > 1:
+            weight, squared = (
+                _table(cluster, v, 1, len(labels))[0] for v in (w[question], np.square(w[question]))
+            )
+            df[i] = bell_mccaffrey(weight / order_free_sum(weight), squared)[1]
+    return df
 
 
 def _blocks(panel: Panel) -> Iterator[tuple[slice, slice]]:
@@ -156,6 +175,8 @@ class _Influence:
         level = np.bincount(panel.cluster, w * self.difficulty / total, minlength=panel.n_clusters)
         cluster = panel.cluster[panel.question]
         weighted = w[panel.question] * self.residual
+        weight, squared = w[panel.question], np.square(w[panel.question])
+        weights, squares = (_table(panel.forecaster, v, 1, n_f)[0] for v in (weight, squared))
         inverse = np.linalg.inv(self.system)
         to_place = inverse - h @ inverse
         edges = np.searchsorted(cluster, np.arange(0, panel.n_clusters + _BLOCK, _BLOCK))
@@ -163,5 +184,17 @@ class _Influence:
             stop = min(start + _BLOCK, panel.n_clusters)
             rows = slice(int(edges[block]), int(edges[block + 1]))
             cells = (cluster[rows] - start) * n_f + panel.forecaster[rows]
-            summed = np.bincount(cells, weighted[rows], minlength=(stop - start) * n_f)
-            yield summed.reshape(-1, n_f) @ to_place.T + level[start:stop, None]
+            size = stop - start
+            summed, mass, square = (_table(cells, v[rows], size, n_f) for v in (weighted, weight, squared))
+            share = mass / weights
+            # a single cluster, and clusters without an answer
+            with np.errstate(divide="ignore", invalid="ignore"):
+                scale = np.where(mass == 0, 1.0, cr2_scale(share, square, squares))
+                scale[share == 1] = np.nan
+            yield np.asarray((summed @ to_place.T + level[start:stop, None]) * np.sqrt(scale))
+
+
+def _table(cells: Codes, values: Floats, rows: int, columns: int) -> Floats:
+    """Sums of ``values`` by cell, numbered row by row."""
+    sums: Floats = np.bincount(cells, values, minlength=rows * columns).astype(np.float64)
+    return sums.reshape(rows, columns)

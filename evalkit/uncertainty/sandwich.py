@@ -108,7 +108,7 @@ def sample_se(sample: Sample, kind: Kind = "cr2") -> ClusterSE:
     weight, squared_weight, residual = cluster_totals(sample, mean)
     total = order_free_sum(weight)
     if kind == "cr2":
-        scale, df = _bell_mccaffrey(weight / total, squared_weight)
+        scale, df = bell_mccaffrey(weight / total, squared_weight)
     else:
         scale = np.full(n_clusters, n_clusters / (n_clusters - 1) if kind == "cr1" else 1.0)
         df = float(n_clusters - 1)
@@ -169,7 +169,17 @@ def cluster_totals(
     return weight, grouped_sums(codes, weights**2, sample.n_clusters), residual
 
 
-def _bell_mccaffrey(
+def cr2_scale(
+    share: NDArray[np.float64], squared_weight: NDArray[np.float64], everything: NDArray[np.float64] | float
+) -> NDArray[np.float64]:
+    """Scale of each squared residual sum, for clusters of a share of the weights; shapes broadcast.
+
+    ``squared_weight``: sum of squared weights in the cluster, ``everything``: in all clusters.
+    """
+    return squared_weight / (squared_weight * (1 - share) ** 2 + share**2 * (everything - squared_weight))
+
+
+def bell_mccaffrey(
     share: NDArray[np.float64], squared_weight: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], float]:
     """Scale of each squared residual sum, and the degrees of freedom of their total.
@@ -180,7 +190,7 @@ def _bell_mccaffrey(
     O(G^2).  Clusters are taken from small to large, so that nothing is lost to cancellation where one dominates.
     """
     everything = order_free_sum(squared_weight)
-    scale = squared_weight / (squared_weight * (1 - share) ** 2 + share**2 * (everything - squared_weight))
+    scale = cr2_scale(share, squared_weight, everything)
     if (share == share[0]).all() and (squared_weight == squared_weight[0]).all():
         return scale, float(len(share) - 1)
     order = np.lexsort((squared_weight, share))

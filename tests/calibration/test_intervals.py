@@ -243,3 +243,47 @@ def test_many_items_are_resampled_as_sums_with_the_same_answer(monkeypatch: pyte
     assert 0.02 < one_by_one.p_value < 0.98
     assert grouped.p_value == pytest.approx(one_by_one.p_value, abs=0.1)
     assert grouped.high == one_by_one.high
+
+
+@pytest.mark.parametrize("weights", [None, [1.0, 2.0] * 20])
+def test_perfect_forecasts_are_no_evidence_of_certainty(weights: list[float] | None) -> None:
+    """Forty right forecasts of 0 and 1: an error of a few per cent would look the same (the rule of three)."""
+    y = [1, 0] * 20
+    found = [
+        calibration_error(y, y, weights=weights).interval(),
+        calibration_error(y, y, norm="l2", weights=weights).interval(),
+        smooth_calibration_error(y, y, weights=weights).interval(),
+    ]
+    if weights is None:
+        found.append(mcb_interval(y, y))
+    for low, high in found:
+        assert low == 0.0
+        assert 0.05 < high < 0.3
+
+
+def test_a_log_score_without_spread_has_no_upper_limit() -> None:
+    y = [1, 0] * 20
+    found = mcb_interval(y, y, "log")
+    assert (found.low, found.high) == (0.0, math.inf)
+
+
+def test_residuals_that_cancel_in_a_bin_leave_it_its_spread() -> None:
+    """Three events where three were expected: the error in the sample is 0, its limit is not."""
+    p = np.full(1000, 0.003)
+    y = (np.arange(1000) < 3).astype(float)
+    found = calibration_error(y, p, bins=[0, 0.5, 1])
+    assert found.value == pytest.approx(0.0, abs=1e-15)
+    assert found.interval().high > 0.003
+
+
+def test_a_limit_stays_in_the_range_of_the_score() -> None:
+    assert mcb_interval([1, 0], [0.3, 0.3]).high == 1.0
+
+
+def test_few_clusters_make_the_p_value_of_mcb_doubtful() -> None:
+    generator = np.random.default_rng(0)
+    p, cluster = np.repeat(generator.beta(2, 2, 40), 5), np.repeat(np.arange(40), 5)
+    y = (np.repeat(generator.random(40), 5) < p).astype(float)
+    few = mcb_interval(y[:50], p[:50], cluster=cluster[:50], replicates=19)
+    assert any("p-value may be too small" in caveat for caveat in few.caveats)
+    assert not mcb_interval(y, p, cluster=cluster, replicates=19).caveats

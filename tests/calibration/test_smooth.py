@@ -88,3 +88,10 @@ def test_weights_are_repetitions() -> None:
     assert weighted == pytest.approx(
         smooth_calibration_error(np.repeat(y, times), np.repeat(p, times)).value, abs=1e-8
     )
+
+
+def test_items_of_weight_zero_do_not_count() -> None:
+    y, p = [0, 1, 1, 0, 1], [0.2, 0.7, 0.9, 0.4, 0.1]
+    one = smooth_calibration_error(y, p, weights=[1, 2, 1, 1, 0])
+    two = smooth_calibration_error(y[:4], p[:4], weights=[1, 2, 1, 1])
+    assert (one.value, one.n, *one.interval()) == (two.value, two.n, *two.interval())

@@ -263,3 +263,17 @@ def test_a_difference_that_only_rounds_is_constant() -> None:
     assert "no evidence of certainty" in pair.reason
     bounded = compare(["a", "b"] * 3, [1, 1, 2, 2, 3, 3], scores, bounds=(0, 2)).pairs[0]
     assert bounded.low < 0 < 0.1 < bounded.high
+
+
+def test_a_claim_that_rests_on_symmetry_alone_says_so() -> None:
+    """Twelve small equal gains: the signs are significant, but one item in ten may be a large loss."""
+    questions = np.repeat(np.arange(12), 2)
+    found = compare(["a", "b"] * 12, questions, [0.1, 0.2] * 12, bounds=(0, 1)).pairs[0]
+    assert found.low < 0 < found.high
+    assert found.p < 0.001
+    assert any("as likely as its negative" in caveat for caveat in found.caveats)
+    assert "as likely as its negative" in found.summary()
+    scores = np.array([0.1, 0.9] * 12) + np.random.default_rng(0).uniform(-0.05, 0.05, 24)
+    clear = compare(["a", "b"] * 12, questions, scores, bounds=(0, 1)).pairs[0]
+    assert clear.high < 0
+    assert not clear.caveats

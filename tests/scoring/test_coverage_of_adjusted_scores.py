@@ -7,7 +7,10 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
+
+from evalkit.scoring import difficulty_adjusted
 
 STUDY = Path(__file__).resolve().parents[2] / "benchmarks" / "coverage_difficulty.py"
 
@@ -41,3 +44,22 @@ def test_coverage(name: str, study: ModuleType) -> None:
     assert abs(found.interval - 0.95) < 3 * found.error
     assert found.worst > 0.95 - 4 * found.error
     assert found.ranks > 0.95 - 3 * found.error
+
+
+@pytest.mark.slow
+def test_a_dozen_clusters_of_unequal_size_are_covered() -> None:
+    """CR1 with G - 1 degrees of freedom covered .88 here."""
+    generator = np.random.default_rng(8)
+    covered = repetitions = 0
+    for _ in range(200):
+        cluster = np.minimum(generator.geometric(0.3, 60) - 1, 11)
+        effect = generator.normal(0, 0.1, 60) + generator.normal(0, 0.1, 12)[cluster]
+        scores = effect + generator.normal(0, 0.1, (4, 60)) + generator.normal(0, 0.1, (4, 12))[:, cluster]
+        answered = generator.random((4, 60)) < np.array([[1.0], [0.8], [0.5], [0.3]])
+        who, question = np.nonzero(answered)
+        found = difficulty_adjusted(who, question, scores[answered], cluster=cluster[question])
+        low, high = found.bounds()
+        covered += int(((low <= 0) & (high >= 0)).sum())
+        repetitions += int(np.isfinite(low).sum())
+    assert repetitions > 790
+    assert covered / repetitions > 0.92

@@ -120,7 +120,7 @@ def test_the_interval_of_a_complete_forecaster_is_that_of_a_clustered_mean() -> 
     panel = drawn_rows(5, questions=40)
     found = of(panel, cluster=panel.cluster)
     rows_of = panel.forecaster == "forecaster 0"
-    expected = cluster_se(panel.score[rows_of], panel.cluster[rows_of], kind="cr1")
+    expected = cluster_se(panel.score[rows_of], panel.cluster[rows_of], kind="cr2")
     at = found.forecasters.index("forecaster 0")
     assert found.se[at] == pytest.approx(expected.se, rel=1e-9)
     assert found.df[at] == expected.df

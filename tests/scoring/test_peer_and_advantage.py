@@ -103,3 +103,11 @@ def test_a_difference_that_only_rounds_has_no_interval() -> None:
     peers = peer_scores(["a"] * 3 + ["b"] * 3, [1, 2, 3] * 2, ours + theirs)
     assert peers.score("a") == pytest.approx(0.1)
     assert np.isnan(peers.low).all()
+
+
+def test_an_advantage_counts_clusters_and_says_what_to_doubt() -> None:
+    found = score_advantage([0.1, 0.2, 0.3, 0.1], [0.2, 0.2, 0.5, 0.3], cluster=["a", "a", "b", "c"])
+    assert found.n_clusters == 3
+    assert "3 clusters" in found.summary()
+    assert any("Only 3 clusters" in caveat for caveat in found.caveats)
+    assert "All values are equal" in score_advantage([0.1, 0.2], [0.2, 0.3]).summary()
