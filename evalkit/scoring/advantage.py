@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from evalkit.scoring.diebold_mariano import equal_differences
-from evalkit.scoring.inputs import _same_index, floats
+from evalkit.scoring.inputs import floats
 from evalkit.scoring.score import mean
 from evalkit.scoring.wording import counted, interval_text
+from evalkit.uncertainty.sample import same_index
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,7 +78,7 @@ def score_advantage(
     """
     from evalkit.uncertainty import mean_interval
 
-    _same_index(score=score, reference_score=reference_score, weights=weights, cluster=cluster)
+    same_index(score=score, reference_score=reference_score, weights=weights, cluster=cluster)
     ours, theirs = floats(score, "score"), floats(reference_score, "reference_score")
     if ours.ndim != 1 or ours.shape != theirs.shape or len(ours) == 0:
         raise ValueError(

@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from evalkit.exact_sums import Floats, order_free_sum
-from evalkit.scoring.inputs import _same_index, floats
+from evalkit.scoring.inputs import floats
 from evalkit.scoring.wording import counted
+from evalkit.uncertainty.sample import same_index
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,7 +80,7 @@ def diebold_mariano(a: ArrayLike, b: ArrayLike, horizon: int = 1) -> DieboldMari
     ``horizon``: steps ahead, at least 1.  It matters which scores are neighbours where it is above 1.
     Raises `ValueError` on missing scores, different lengths and an impossible horizon.
     """
-    _same_index(a=a, b=b)
+    same_index(a=a, b=b)
     first, second = floats(a, "a"), floats(b, "b")
     if first.ndim != 1 or first.shape != second.shape:
         raise ValueError(f"a has shape {first.shape} and b has shape {second.shape}: expected (n,) twice")

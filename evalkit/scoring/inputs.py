@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evalkit.exact_sums import Floats, chunks
+from evalkit.uncertainty.sample import cluster_codes, same_index, scaled_weights
 
 #: how far outside [0, 1] a probability may lie through rounding
 OUTSIDE = 1e-12
@@ -167,7 +168,7 @@ def _aligned(
     """Arrays of one length, with the missing items gone or refused; ``complete``: p is known to have no NaN."""
     if missing not in ("raise", "drop"):
         raise ValueError(f"missing={missing!r}: expected 'raise' or 'drop'")
-    _same_index(y=y, p=p, weights=weights, cluster=cluster)
+    same_index(y=y, p=p, weights=weights, cluster=cluster)
     outcome, forecast = floats(y, "y"), floats(p, "p")
     if outcome.ndim != 1 or forecast.ndim not in dimensions or len(outcome) != len(forecast):
         shapes = " or ".join("(n,)" if d == 1 else "(n, K)" for d in dimensions)
@@ -232,8 +233,6 @@ def _from_pandas(values: Any) -> Floats:
 
 def labels(cluster: ArrayLike, n: int) -> Labels:
     """Cluster labels, shape (n,), none of them missing."""
-    from evalkit.uncertainty.sample import cluster_codes
-
     array = np.asarray(cluster)
     if array.shape != (n,):
         raise ValueError(f"cluster has shape {array.shape}: expected ({n},), one label an item")
@@ -256,8 +255,6 @@ def _weights(weights: ArrayLike, n: int) -> Floats:
         _fail(
             wrong, array, 0, "a weight that is negative or not finite", "weights are finite and not negative"
         )
-    from evalkit.uncertainty.sample import scaled_weights
-
     return scaled_weights(array)
 
 
@@ -307,18 +304,6 @@ def _outcomes(y: Floats, allow_fractional: bool) -> None:
                 part.start,
                 "an outcome that is neither 0 nor 1",
                 "y comes first, p second; allow_fractional=True admits outcomes between 0 and 1",
-            )
-
-
-def _same_index(**given: Any) -> None:
-    """Pandas objects that are to be paired must have the same index."""
-    indexed = {name: v.index for name, v in given.items() if hasattr(v, "index") and hasattr(v, "to_numpy")}
-    names = list(indexed)
-    for name in names[1:]:
-        if not indexed[names[0]].equals(indexed[name]):
-            raise ValueError(
-                f"{names[0]} and {name} are pandas objects with different indexes: align them "
-                f"({name}.reindex({names[0]}.index)), or pass .to_numpy() to pair them by position"
             )
 
 

@@ -24,8 +24,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evalkit.exact_sums import Floats, order_free_sum
-from evalkit.scoring.inputs import Missing, _same_index, _weights, floats
+from evalkit.scoring.inputs import Missing, _weights, floats
 from evalkit.scoring.wording import named_list
+from evalkit.uncertainty.sample import same_index
 
 Codes = NDArray[np.intp]
 
@@ -146,7 +147,7 @@ def panel(
     """
     if missing not in ("raise", "drop"):
         raise ValueError(f"missing={missing!r}: expected 'raise' or 'drop'")
-    _same_index(
+    same_index(
         forecaster=forecaster, question=question, score=score, weights=weights, cluster=cluster, time=time
     )
     scores = floats(score, "score")

@@ -21,10 +21,11 @@ from numpy.typing import ArrayLike
 from evalkit.exact_sums import Floats
 from evalkit.scoring.brier import brier_score
 from evalkit.scoring.ensemble import crps_ensemble
-from evalkit.scoring.inputs import Labels, Missing, _same_index, floats
+from evalkit.scoring.inputs import Labels, Missing, floats
 from evalkit.scoring.quantile import interval_score, quantile_score
 from evalkit.scoring.score import Score
 from evalkit.scoring.wording import counted
+from evalkit.uncertainty.sample import same_index
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -148,7 +149,7 @@ def skill_score(
     ``rule``: a scoring rule of this package; ``options`` are handed to it.  An item that is missing in
     either forecast is dropped from both with ``missing="drop"``.
     """
-    _same_index(y=y, p=p, reference=reference, weights=weights, cluster=cluster)
+    same_index(y=y, p=p, reference=reference, weights=weights, cluster=cluster)
     outcome, forecast = floats(y, "y"), floats(p, "p")
     if reference is None:
         if rule in _OF_QUANTITIES:

@@ -4,13 +4,14 @@ Rules
 - Values are one-dimensional and not NaN.  Infinite ones are accepted (a log score may be infinite): the mean
   is then infinite and no interval exists.
 - Weights are finite and not negative, with a positive sum.  Items of weight 0 are left out and not counted.
+- Masked values are missing, as NaN is; pandas objects that are paired have the same index.
 - Clusters are labels of any type that can be hashed.  Only which items share a label matters.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,7 +39,8 @@ def checked_sample(
     x: ArrayLike, weights: ArrayLike | None = None, cluster: ArrayLike | None = None
 ) -> Sample:
     """Values, weights and clusters, each of shape (n,); `ValueError` says what is wrong and where."""
-    values = np.asarray(x, dtype=np.float64)
+    same_index(x=x, weights=weights, cluster=cluster)
+    values = _floats(x, "x")
     if values.ndim != 1:
         raise ValueError(f"x has shape {values.shape}: expected (n,)")
     if np.isnan(values).any():
@@ -65,8 +67,30 @@ def checked_sample(
     return Sample(values, kept_weights, codes, n_clusters)
 
 
+def same_index(**given: Any) -> None:
+    """Pandas objects that are to be paired must have the same index."""
+    indexed = {name: v.index for name, v in given.items() if hasattr(v, "index") and hasattr(v, "to_numpy")}
+    names = list(indexed)
+    for name in names[1:]:
+        if not indexed[names[0]].equals(indexed[name]):
+            raise ValueError(
+                f"{names[0]} and {name} are pandas objects with different indexes: align them "
+                f"({name}.reindex({names[0]}.index)), or pass .to_numpy() to pair them by position"
+            )
+
+
+def _floats(values: ArrayLike, name: str) -> NDArray[np.float64]:
+    """``values`` as float64, NaN where they are masked."""
+    try:
+        if isinstance(values, np.ma.MaskedArray):
+            return np.asarray(np.ma.filled(values.astype(np.float64), np.nan))
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} does not hold numbers: {error}") from None
+
+
 def _checked_weights(weights: ArrayLike, n: int) -> NDArray[np.float64]:
-    checked = np.asarray(weights, dtype=np.float64)
+    checked = _floats(weights, "weights")
     if checked.shape != (n,):
         raise ValueError(f"weights have shape {checked.shape}: expected ({n},) as x has")
     wrong = ~(np.isfinite(checked) & (checked >= 0))

@@ -101,3 +101,23 @@ def test_a_missing_label_of_pandas_is_named() -> None:
 def test_a_tiny_alpha_has_a_finite_interval() -> None:
     low, high = mean_interval([0.0, 1.0, 0.0, 1.0], alpha=1e-20)
     assert -np.inf < low < high < np.inf
+
+
+def test_masked_values_are_missing() -> None:
+    masked = np.ma.MaskedArray([1.0, 2.0, 300.0], mask=[False, False, True])
+    with pytest.raises(ValueError, match=r"x\[2\] is NaN"):
+        mean_interval(masked)
+    with pytest.raises(ValueError, match=r"weights\[2\]"):
+        mean_interval([1.0, 2.0, 3.0], weights=masked)
+
+
+def test_pandas_objects_are_not_paired_by_position() -> None:
+    x, weights = pd.Series([1.0, 2.0, 3.0]), pd.Series([1.0, 2.0, 3.0], index=[2, 1, 0])
+    with pytest.raises(ValueError, match="different indexes"):
+        mean_interval(x, weights=weights)
+
+
+@pytest.mark.parametrize("x", [["a", "b"], [1j, 2.0]], ids=["text", "complex"])
+def test_what_is_no_number_is_named(x: list[object]) -> None:
+    with pytest.raises(ValueError, match="x does not hold numbers"):
+        mean_interval(x)  # type: ignore[arg-type]
