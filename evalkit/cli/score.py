@@ -99,7 +99,7 @@ def score(
     if report is not None:
         _writable(report)
     forecasts = open_forecasts(file, **options)
-    board = forecasts.leaderboard(alpha)
+    board = forecasts.score_table(alpha)
     page = None
     if report is not None:
         from evalkit.reports.forecasts import write_report

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from evalkit.calibration import ReliabilityDiagram
-    from evalkit.forecasts.leaderboard import Leaderboard
-    from evalkit.scoring import Score
+    from evalkit.forecasts.score_table import ScoreTable
+    from evalkit.scoring import Leaderboard, Score
 
 Floats = NDArray[np.float64]
 Missing = Literal["drop", "raise"]
@@ -297,11 +297,39 @@ class ForecastSet:
     def _answering(self) -> list[str]:
         return [account.forecaster for account in self.accounts if account.n]
 
-    def leaderboard(self, alpha: float = 0.05) -> Leaderboard:
+    def score_table(self, alpha: float = 0.05) -> ScoreTable:
         """Scores, decomposition, intervals and counts of every forecaster, best first."""
-        from evalkit.forecasts.leaderboard import Leaderboard
+        from evalkit.forecasts.score_table import ScoreTable
 
-        return Leaderboard.of(self, alpha=alpha)
+        return ScoreTable.of(self, alpha=alpha)
+
+    def leaderboard(self, *, reference: str | None = None, alpha: float = 0.05, seed: int = 0) -> Leaderboard:
+        """Brier scores as `evalkit.scoring.leaderboard` has them: peers, ranks, and p-values of pairs.
+
+        ``reference``: the forecaster that skill and advantage refer to.  Raises `EvalkitError` for a weighted set.
+        """
+        from evalkit.scoring import leaderboard
+
+        answers = self.answers("brier")
+        if answers.weights is not None:
+            raise EvalkitError(
+                "a leaderboard of pairs and peers takes no weights",
+                where=self.provenance.name,
+                do="take .score_table(), whose scores are weighted",
+            )
+        try:
+            return leaderboard(
+                answers.forecaster,
+                answers.item,
+                answers.score,
+                cluster=answers.cluster,
+                reference=reference,
+                alpha=alpha,
+                seed=seed,
+                bounds=(0.0, 2.0 if self.classes else 1.0),
+            )
+        except ValueError as error:
+            raise EvalkitError(str(error), where=self.provenance.name) from None
 
     def reliability(self, forecaster: str | None = None, **options: Any) -> ReliabilityDiagram:
         """The reliability diagram of one forecaster (the only one where none is named); binary forecasts.

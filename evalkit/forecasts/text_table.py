@@ -1,4 +1,4 @@
-"""The leaderboard as a table for a terminal: numbers with their n and interval, conventions below."""
+"""The table of scores for a terminal: numbers with their n and interval, conventions below."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from evalkit.visible import visible
 
 if TYPE_CHECKING:
-    from evalkit.forecasts.leaderboard import Leaderboard, Row
+    from evalkit.forecasts.score_table import Row, ScoreTable
 
 #: characters of a forecaster's name that are shown, and of a line of prose
 _NAME, _WIDTH = 36, 100
@@ -24,7 +24,7 @@ def number(value: float | None, digits: int = 4) -> str:
     return "inf" if math.isinf(value) else f"{value:.{digits}f}"
 
 
-def text_table(board: Leaderboard) -> str:
+def text_table(board: ScoreTable) -> str:
     """Lines of the table, then conventions and notes."""
     level = f"{100 * (1 - board.alpha):g}%"
     columns: list[tuple[str, Callable[[Row], str]]] = [
@@ -64,7 +64,7 @@ def text_table(board: Leaderboard) -> str:
     return "\n".join([*lines, "", *(line for text in said for line in _prose(text))])
 
 
-def _counts(board: Leaderboard) -> list[str]:
+def _counts(board: ScoreTable) -> list[str]:
     """What the columns of counts mean, for those that are shown."""
     said = []
     if any(r.n_missing for r in board.rows):

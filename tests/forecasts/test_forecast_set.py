@@ -79,7 +79,7 @@ def test_the_order_of_rows_changes_nothing(order: list[int]) -> None:
     whole = ForecastSet.from_frame(long())
     mixed = ForecastSet.from_frame(long().iloc[order])
     pd.testing.assert_frame_equal(mixed.to_frame(), whole.to_frame())
-    assert mixed.leaderboard().to_json() == whole.leaderboard().to_json()
+    assert mixed.score_table().to_json() == whole.score_table().to_json()
 
 
 def test_wide_and_long_are_the_same_set() -> None:
@@ -224,7 +224,7 @@ def test_fractional_outcomes_only_where_allowed() -> None:
     frame = pd.DataFrame({"p": [0.2, 0.8], "y": [0.5, 1]})
     made = ForecastSet.from_frame(frame, fractional=True)
     assert float(made.score()["forecast"]) == pytest.approx((0.09 + 0.04) / 2)
-    row = made.leaderboard().rows[0]
+    row = made.score_table().rows[0]
     assert row.log is None
     assert row.mcb is not None
 
@@ -238,7 +238,7 @@ def test_nothing_to_score_is_an_error() -> None:
     made = ForecastSet.from_frame(pd.DataFrame({"p": [0.2], "y": [None]}))
     assert made.accounts[0].n_unresolved == 1
     with pytest.raises(EvalkitError, match="no forecast can be scored"):
-        made.leaderboard()
+        made.score_table()
     with pytest.raises(EvalkitError, match="no rows"):
         ForecastSet.from_frame(pd.DataFrame({"p": [], "y": []}))
 
@@ -248,7 +248,7 @@ def test_names_are_shown_safely_and_kept_as_they_are() -> None:
     frame = pd.DataFrame({"model": [evil], "id": ["=1+1"], "p": [0.5], "y": [1]})
     made = ForecastSet.from_frame(frame)
     assert made.forecasters == (evil,)
-    board = made.leaderboard()
+    board = made.score_table()
     for shown in (made._repr_html_(), board._repr_html_()):
         assert "<script" not in shown
         assert "\x1b" not in shown
@@ -256,7 +256,7 @@ def test_names_are_shown_safely_and_kept_as_they_are() -> None:
     assert board.summary().replace("\n", "").isprintable()
 
 
-def test_leaderboard_ranks_by_the_adjusted_score_where_coverage_differs() -> None:
+def test_scores_rank_by_the_adjusted_score_where_coverage_differs() -> None:
     rng = np.random.default_rng(4)
     truth = np.where(rng.random(200) < 0.5, 0.5, 0.02)
     y = (rng.random(200) < truth).astype(int)
@@ -270,7 +270,7 @@ def test_leaderboard_ranks_by_the_adjusted_score_where_coverage_differs() -> Non
             ],
         ]
     )
-    board = ForecastSet.from_frame(frame).leaderboard()
+    board = ForecastSet.from_frame(frame).score_table()
     assert board.unequal_coverage
     assert [row.forecaster for row in board.rows] == ["all", "worse, easy ones only"]
     first, second = board.rows
@@ -284,15 +284,15 @@ def test_leaderboard_ranks_by_the_adjusted_score_where_coverage_differs() -> Non
 def test_gaps_in_different_places_are_unequal_coverage() -> None:
     """As many forecasts each, of different questions; and as many questions each, at different times."""
     wide = pd.DataFrame({"A": [None, 0.2, 0.7], "B": [0.4, None, 0.6], "obs": [0, 0, 1]})
-    board = ForecastSet.from_frame(wide).leaderboard()
+    board = ForecastSet.from_frame(wide).score_table()
     assert [row.n for row in board.rows] == [2, 2]
     assert board.unequal_coverage
     assert board.adjusted
     often = pd.DataFrame(
         {"model": ["A", "A", "B"], "id": ["q"] * 3, "time": [1, 2, 1], "p": [0.2] * 3, "y": [0] * 3}
     )
-    assert ForecastSet.from_frame(often).leaderboard().unequal_coverage
-    assert not ForecastSet.from_frame(wide.fillna(0.5)).leaderboard().unequal_coverage
+    assert ForecastSet.from_frame(often).score_table().unequal_coverage
+    assert not ForecastSet.from_frame(wide.fillna(0.5)).score_table().unequal_coverage
 
 
 def test_ranks_say_which_others_the_data_leave_open() -> None:
@@ -300,19 +300,19 @@ def test_ranks_say_which_others_the_data_leave_open() -> None:
     y = rng.integers(0, 2, 400)
     near = np.clip(0.5 + 0.3 * (y - 0.5) + 0.2 * rng.normal(size=(2, 400)), 0.01, 0.99)
     frame = pd.DataFrame({"close 1": near[0], "close 2": near[1], "far off": 1 - near[0], "obs": y})
-    board = ForecastSet.from_frame(frame).leaderboard()
+    board = ForecastSet.from_frame(frame).score_table()
     ranks = {row.forecaster: (row.rank, row.rank_low, row.rank_high) for row in board.rows}
     assert ranks["far off"] == (3, 3, 3)
     assert {ranks["close 1"][1:], ranks["close 2"][1:]} == {(1, 2)}
     assert not board.adjusted  # everybody answered everything
     assert all(row.adjusted is None for row in board.rows)
-    alone = ForecastSet.from_frame(frame[["close 1", "obs"]]).leaderboard()
+    alone = ForecastSet.from_frame(frame[["close 1", "obs"]]).score_table()
     assert alone.rows[0].rank is None
 
 
 def test_no_interval_is_null_and_has_its_reason() -> None:
     """One cluster, different questions: neither score nor adjusted score has an interval."""
-    board = ForecastSet.from_frame(long(cluster="c")).leaderboard()
+    board = ForecastSet.from_frame(long(cluster="c")).score_table()
     assert board.adjusted
     for row in board.rows:
         assert (row.brier_low, row.adjusted_low, row.adjusted_high) == (None, None, None)
@@ -321,15 +321,15 @@ def test_no_interval_is_null_and_has_its_reason() -> None:
     assert any("one cluster" in note for note in board.notes)
 
 
-def test_a_leaderboard_plots_itself() -> None:
-    board = ForecastSet.from_frame(long()).leaderboard()
+def test_a_score_table_plots_itself() -> None:
+    board = ForecastSet.from_frame(long()).score_table()
     axes = board.plot()
     assert [tick.get_text() for tick in axes.get_yticklabels()] == [row.forecaster for row in board.rows]
     assert board.plot(axes) is axes
 
 
 def test_board_as_frame_and_as_json() -> None:
-    board = ForecastSet.from_frame(long(forecast=[0.0, 0.4, 0.0, 0.5, 0.3, 0.8])).leaderboard()
+    board = ForecastSet.from_frame(long(forecast=[0.0, 0.4, 0.0, 0.5, 0.3, 0.8])).score_table()
     assert board.to_frame()["forecaster"].tolist() == [row.forecaster for row in board.rows]
     record = next(r for r in board.to_json()["rows"] if r["forecaster"] == "A")
     assert record["log"] is None
@@ -349,7 +349,7 @@ def test_published_decompositions(
     file: str, options: dict[str, Any], expected: dict[str, tuple[float, ...]], shared_data: Path
 ) -> None:
     """Dimitriadis, Gneiting & Jordan 2021, Figs 1 and 5 and S1, to the digits printed there."""
-    board = ForecastSet.read(shared_data / "scoring" / file, **options).leaderboard()
+    board = ForecastSet.read(shared_data / "scoring" / file, **options).score_table()
     rows = {row.forecaster: row for row in board.rows}
     for name, terms in expected.items():
         found = (rows[name].mcb, rows[name].dsc, rows[name].unc)
@@ -363,3 +363,22 @@ def test_unbalanced_panel_of_solar_flares(shared_data: Path) -> None:
     assert counted["NJIT"] == (471, 260)
     assert len(counted) == 11
     assert made.overlap().loc["AMOS", "NOAA"] == 660
+
+
+def test_the_leaderboard_of_scoring_from_a_set() -> None:
+    """Peers, ranks and pairs; the adjusted scores are those of the table."""
+    from evalkit.forecasts.simulation import simulated_panel
+
+    panel = ForecastSet.from_frame(simulated_panel(400, seed=3), {"cluster": "topic"})
+    board, table = panel.leaderboard(), panel.score_table()
+    frame = board.to_frame().set_index("forecaster")
+    assert list(frame.index) == [row.forecaster for row in table.rows]
+    for row in table.rows:
+        assert frame.loc[row.forecaster, "raw"] == pytest.approx(row.brier, abs=1e-15)
+        if row.adjusted is not None:
+            assert frame.loc[row.forecaster, "adjusted"] == pytest.approx(row.adjusted, abs=1e-15)
+    with pytest.raises(EvalkitError, match="not among the forecasters"):
+        panel.leaderboard(reference="nobody")
+    weighted = ForecastSet.from_frame(long(weight=[1, 2, 1, 1, 2, 1]))
+    with pytest.raises(EvalkitError, match="takes no weights"):
+        weighted.leaderboard()

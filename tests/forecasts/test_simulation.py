@@ -21,7 +21,7 @@ def test_the_committed_file_is_the_simulation() -> None:
 @pytest.mark.slow
 def test_the_four_are_as_described() -> None:
     """In the long run: Ada calibrated, Bo overconfident, Cleo sharpest and biased, Dan of no use."""
-    board = ForecastSet.from_frame(simulated_panel(4000, seed=2), {"cluster": "topic"}).leaderboard()
+    board = ForecastSet.from_frame(simulated_panel(4000, seed=2), {"cluster": "topic"}).score_table()
     rows = {row.forecaster: row for row in board.rows}
     mcb = {who: row.mcb for who, row in rows.items()}
     dsc = {who: row.dsc for who, row in rows.items()}

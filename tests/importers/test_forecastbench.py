@@ -128,7 +128,7 @@ def test_another_table_is_refused(tmp_path: Path) -> None:
 def test_published_market_values(shared_data: Path) -> None:
     """Brier score and decomposition of the crowd at freeze, against the cross-checked values."""
     made = read_forecastbench(shared_data / "scoring" / "forecastbench_market_freeze.csv.gz")
-    row = made.leaderboard().rows[0]
+    row = made.score_table().rows[0]
     assert row.n == 2015
     assert row.n_clusters == 1152
     assert row.brier == pytest.approx(0.0926869, abs=5e-8)

@@ -15,7 +15,6 @@ import pytest
 from evalkit.forecasts import ForecastSet
 from evalkit.reports.figures import svg
 from evalkit.reports.forecasts import ForecastReport, write_report
-from evalkit.reports.forecasts.small_multiples import small_multiples
 from evalkit.reports.forecasts.wording import distinct, name
 from evalkit.reports.results import plain
 from evalkit.reports.tables import Html, Table
@@ -207,10 +206,15 @@ def test_the_same_set_gives_the_same_figures(shown: list[tuple[str, str, str]]) 
     assert shown[:2] == shown[2:]
 
 
-def test_small_multiples_have_a_panel_for_each() -> None:
-    made = panel(18)
-    drawn = svg(small_multiples({f"P{i}": made.reliability(who) for i, who in enumerate(made.forecasters)}))
-    assert all(f">P{i}<" in drawn for i in range(18))
+def test_many_diagrams_take_several_figures(shown: list[tuple[str, str, str]]) -> None:
+    """Six in each, every one with its numbers; those beyond eighteen are counted."""
+    ForecastReport(panel(20, n=12)).reliability.figure()
+    assert len(shown) == 3
+    assert [alt.count("n = 12") for _, alt, _ in shown] == [6, 6, 6]
+    for number, (drawn, _, caption) in enumerate(shown, 1):
+        assert f"({number} of 3)" in caption
+        assert "2 more are not shown" in caption
+        assert drawn.count("n = 12, base rate") == 6
 
 
 def test_long_names_lose_their_middle() -> None:

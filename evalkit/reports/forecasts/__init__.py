@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.forecasts.forecast_set import ForecastSet
-from evalkit.forecasts.leaderboard import Leaderboard
+from evalkit.forecasts.score_table import ScoreTable
 from evalkit.importers import open_forecasts
 from evalkit.reports.forecasts.comparison import ComparisonView
 from evalkit.reports.forecasts.reliability import ReliabilityView
@@ -47,8 +47,8 @@ class ForecastReport:
         return cls(open_forecasts(file, **options), alpha, seed)
 
     @cached_property
-    def board(self) -> Leaderboard:
-        return self.forecasts.leaderboard(self.alpha)
+    def board(self) -> ScoreTable:
+        return self.forecasts.score_table(self.alpha)
 
     @cached_property
     def scores(self) -> ScoresView:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from evalkit.forecasts.forecast_set import ForecastSet
-from evalkit.forecasts.leaderboard import Leaderboard
+from evalkit.forecasts.score_table import ScoreTable
 from evalkit.reports.figures import show
 from evalkit.reports.forecasts.wording import counted, finite, interval, level, name, named, p_value
 from evalkit.reports.tables import Column, Html, Table, notice
@@ -25,7 +25,7 @@ FEW = 4
 @dataclass(frozen=True)
 class ComparisonView:
     forecasts: ForecastSet
-    board: Leaderboard
+    board: ScoreTable
     seed: int
 
     @cached_property

@@ -7,17 +7,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from evalkit.forecasts.forecast_set import ForecastSet
-from evalkit.forecasts.leaderboard import Leaderboard
+from evalkit.forecasts.score_table import ScoreTable
 from evalkit.reports.figures import show
-from evalkit.reports.forecasts.small_multiples import small_multiples
 from evalkit.reports.forecasts.wording import distinct, finite, interval, level, name, named, p_value
 from evalkit.reports.tables import Column, Table
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from evalkit.calibration import MiscalibrationInterval, ReliabilityDiagram
 
-#: diagrams in one figure, and up to how many of them have room for their numbers
-MOST, FEW = 18, 4
+#: diagrams in all, and in one figure: three rows of two, which fit a page
+MOST, ON_A_PAGE = 18, 6
 #: of the area in which a calibrated forecaster's curve lies
 LEVEL = 0.9
 #: forecasters in the table of calibration errors: each error is resampled
@@ -27,7 +28,7 @@ _TABLED = 40
 @dataclass(frozen=True)
 class ReliabilityView:
     forecasts: ForecastSet
-    board: Leaderboard
+    board: ScoreTable
     seed: int
 
     @cached_property
@@ -35,8 +36,7 @@ class ReliabilityView:
         """What a diagram is of: title, binary forecasts and forecaster; classes one by one, against the rest."""
         ranked = [row.forecaster for row in self.board.rows if row.n]
         classes = self.forecasts.classes
-        few = len(ranked) * max(len(classes), 1) <= FEW
-        most = 30 if few else 15
+        most = 22 if len(ranked) * max(len(classes), 1) > 1 else 30
         if not classes:
             found = [(name(who, most), self.forecasts, who) for who in ranked]
         else:
@@ -64,21 +64,26 @@ class ReliabilityView:
         ]
 
     def figure(self) -> None:
-        """One diagram in full, a few side by side, or many in small."""
+        """One diagram in full, or two abreast in as many figures as it takes."""
         from evalkit.calibration import reliability_grid
 
-        shown, diagrams = self._subjects[:MOST], self._diagrams
-        named = {title: d for (title, *_), d in zip(shown, diagrams, strict=True)}
-        if len(shown) == 1:
-            drawn = diagrams[0].plot().get_figure(root=True)
-        elif len(shown) <= FEW:
-            drawn = reliability_grid(named)[0].get_figure(root=True)
-        else:
-            drawn = small_multiples(named)
+        diagrams = dict(zip((title for title, *_ in self._subjects), self._diagrams, strict=False))
+        if len(diagrams) == 1:
+            self._show(diagrams, next(iter(diagrams.values())).plot(), "")
+            return
+        titles = list(diagrams)
+        pages = [titles[i : i + ON_A_PAGE] for i in range(0, len(titles), ON_A_PAGE)]
+        for number, page in enumerate(pages, 1):
+            some = {title: diagrams[title] for title in page}
+            place = f" ({number} of {len(pages)})" if len(pages) > 1 else ""
+            self._show(some, reliability_grid(some)[0], place)
+
+    def _show(self, diagrams: dict[str, ReliabilityDiagram], axes: Axes, place: str) -> None:
+        drawn = axes.get_figure(root=True)
         assert drawn is not None
         of = "class against the rest" if self.forecasts.classes else "forecaster"
-        left = len(self._subjects) - len(shown)
-        terms = [(title, d, d.decomposition) for title, d in named.items()]
+        left = len(self._subjects) - len(self._diagrams)
+        terms = [(title, d, d.decomposition) for title, d in diagrams.items()]
         show(
             drawn,
             alt="Reliability: "
@@ -87,7 +92,9 @@ class ReliabilityView:
                 for title, d, t in terms
             )
             + ".",
-            caption=(f"Reliability, one diagram a {of}. " if len(shown) > 1 else "Reliability. ")
+            caption=(
+                f"Reliability, one diagram a {of}{place}. " if len(self._diagrams) > 1 else "Reliability. "
+            )
             + f"A calibrated forecaster's curve lies on the diagonal but for chance: at each forecast by itself, in the area "
             f"{LEVEL:.0%} of the time. Bars: how often each forecast was made."
             + (f" {left} more are not shown." if left else ""),

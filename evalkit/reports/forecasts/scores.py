@@ -1,4 +1,4 @@
-"""Scores in a report: headline, leaderboard as a table and as a figure, and what to be careful about."""
+"""Scores in a report: headline, scores as a table and as a figure, and what to be careful about."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evalkit.forecasts.forecast_set import ForecastSet
-from evalkit.forecasts.leaderboard import Leaderboard, Row
+from evalkit.forecasts.score_table import Row, ScoreTable
 from evalkit.reports.figures import Estimate, interval_plot, show
 from evalkit.reports.forecasts.wording import counted, interval, level, name, named
 from evalkit.reports.tables import Card, Column, Html, Table, cards, notice
@@ -21,7 +21,7 @@ _SHOWN = 40
 @dataclass(frozen=True)
 class ScoresView:
     forecasts: ForecastSet
-    board: Leaderboard
+    board: ScoreTable
 
     @property
     def _best(self) -> Row:
@@ -180,7 +180,7 @@ class ScoresView:
         return not self._questions()["cluster"].is_unique
 
     def table(self) -> Table:
-        """The leaderboard, best first."""
+        """Scores of all forecasters, best first."""
         rows, board = self.board.rows, self.board
         binary, ordinal = board.kind == "binary", board.kind == "ordinal"
         columns: list[tuple[Column, Any]] = [

@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from evalkit.forecasts.forecast_set import ForecastSet
-from evalkit.forecasts.leaderboard import Leaderboard
+from evalkit.forecasts.score_table import ScoreTable
 from evalkit.reports.forecasts.wording import counted, named
 from evalkit.reports.tables import Column, Html, Table, notice
 from evalkit.visible import visible
@@ -32,7 +32,7 @@ _METHODS = {
 @dataclass(frozen=True)
 class SourcesView:
     forecasts: ForecastSet
-    board: Leaderboard
+    board: ScoreTable
 
     def missing(self) -> Table | Html:
         """What was asked and not answered, by forecaster."""

@@ -1,4 +1,4 @@
-"""A leaderboard: each forecaster's scores with intervals, decomposition and counts, best first.
+"""A table of scores: each forecaster's scores with intervals, decomposition and counts, best first.
 
 Rules
 - A score stands with its n, its interval, and how many forecasts are missing.  Nobody's missing forecasts are filled in.
@@ -69,7 +69,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Leaderboard:
+class ScoreTable:
     """Rows, best first: by the adjusted Brier score where there is one, else by the Brier score.
 
     ``unequal_coverage``: forecasters answered different questions.  Then raw scores do not compare, and without
@@ -85,8 +85,8 @@ class Leaderboard:
     notes: tuple[str, ...]
 
     @classmethod
-    def of(cls, forecasts: ForecastSet, *, alpha: float = 0.05) -> Leaderboard:
-        """The leaderboard of a set.  ``alpha``: intervals have level 1 - alpha."""
+    def of(cls, forecasts: ForecastSet, *, alpha: float = 0.05) -> ScoreTable:
+        """The table of a set.  ``alpha``: intervals have level 1 - alpha."""
         notes: list[str] = []
         scored = [account for account in forecasts.accounts if account.n]
         if not scored:
@@ -142,7 +142,7 @@ class Leaderboard:
         }
 
     def summary(self) -> str:
-        """The leaderboard as text, a line for each forecaster."""
+        """The table as text, a line for each forecaster."""
         from evalkit.forecasts.text_table import text_table
 
         return text_table(self)
