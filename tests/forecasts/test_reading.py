@@ -153,3 +153,15 @@ def test_parquet_without_pyarrow_says_what_to_install(
 )
 def test_stem(name: str, expected: str) -> None:
     assert stem(name) == expected
+
+
+@pytest.mark.parametrize("order", [(1, 2, 3), (3, 1, 2), (0, 1, 2)])
+def test_numbered_classes_are_called_by_their_own_numbers(order: tuple[int, ...], tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    names = [f"forecast_{i}" for i in order]
+    right, wrong = ["1", "2"], ".1"
+    rows = [",".join([*(".8" if str(i) == y else wrong for i in order), y]) for y in right]
+    path.write_text("\n".join([",".join([*names, "y"]), *rows]))
+    found = ForecastSet.read(path, {"forecast": names}, "categorical")
+    assert found.classes == tuple(map(str, order))
+    assert found.score_table().rows[0].brier == pytest.approx(0.06)
