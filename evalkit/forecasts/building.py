@@ -6,7 +6,9 @@ expected, what to do.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,13 +60,14 @@ def build(
         outcome, found = cells.class_outcomes(table[outcome_column], outcome_column, classes)
     else:
         outcome, found = cells.outcomes(table[outcome_column], outcome_column, fractional=fractional)
-    problems += found
+    wrong_outcomes = found
     weight = _weights(table, layout.column("weight"), problems)
     values = []
     for column in layout.forecasts:
         numbers, found = cells.numbers(table[column], column, "probability")
         problems += found + cells.probabilities(numbers, column)
         values.append(np.clip(numbers, 0.0, 1.0))
+    problems += _other_reading(wrong_outcomes, values, layout)
     if classes:
         values = _distribution(values, layout.forecasts, problems)
     columns: dict[str, Any] = {"row": np.arange(n)}
@@ -155,6 +158,20 @@ def _weights(table: pd.DataFrame, column: str | None, problems: list[Problem]) -
                 )
             )
     return weight
+
+
+def _other_reading(wrong: list[Problem], values: list[cells.Floats], layout: Layout) -> list[Problem]:
+    """Outcomes that are none: where another reading of the columns would explain them, what to do says so."""
+    if not wrong or layout.kind != "binary":
+        return wrong
+    if layout.wide and len(values) > 1 and np.all(np.abs(np.sum(values, axis=0) - 1) <= UNNORMALISED):
+        named = " ".join(f"--forecast {shlex.quote(name)}" for name in layout.forecasts)
+        do = f"where the columns are classes and no forecasters: --kind categorical {named}"
+    elif len(values) == 1 and np.isin(values[0], (0.0, 1.0)).all():
+        do = "every forecast is 0 or 1: exchange the columns of forecast and outcome, or correct it"
+    else:
+        return wrong
+    return [replace(problem, do=do) for problem in wrong]
 
 
 def _distribution(

@@ -248,8 +248,10 @@ def _forecasts(
 def _labels(forecasts: Sequence[str], classes: Sequence[str] | None, where: str) -> tuple[str, ...]:
     """Names of the classes: as given, else those of the columns, else numbers."""
     if classes is None:
-        numbered = all(_CLASS_COLUMN.fullmatch(_plain(name)) for name in forecasts)
-        return tuple(str(i) for i in range(len(forecasts))) if numbered else tuple(forecasts)
+        found = [_CLASS_COLUMN.fullmatch(_plain(name)) for name in forecasts]
+        # the column's own number: in forecast_1 … forecast_3 the outcome 1 is the first class
+        numbers = tuple(str(int(m[1])) for m in found if m)
+        return numbers if len(set(numbers)) == len(forecasts) else tuple(forecasts)
     if len(classes) != len(forecasts) or len(set(classes)) < len(classes):
         raise EvalkitError(
             f"{len(classes)} class names for {len(forecasts)} forecast columns: {_list(classes)}",

@@ -80,7 +80,9 @@ def _unpacked(data: bytes, path: Path) -> bytes:
             rest, inflate = inflate.unused_data, zlib.decompressobj(wbits=31)
             out += inflate.decompress(rest, MAX_BYTES - len(out))
     except zlib.error as error:
-        raise EvalkitError(f"the file is no whole gzip file: {error}", where=str(path)) from None
+        raise EvalkitError(
+            f"the file is no whole gzip file: {error}", where=str(path), do="fetch it again"
+        ) from None
     if len(out) >= MAX_BYTES:
         raise EvalkitError(
             "the file unpacks to more than 2 GiB", where=str(path), do="split it, or check that it is right"
@@ -90,9 +92,31 @@ def _unpacked(data: bytes, path: Path) -> bytes:
     return out
 
 
+def _refuse_other_kinds(data: bytes, path: Path) -> None:
+    """Say what a file is that is no table of text, where its first bytes do."""
+    if data.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
+        what, do = (
+            "the file is a workbook (Excel, LibreOffice) or another archive",
+            "save the sheet as CSV UTF-8",
+        )
+    elif data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        what, do = "the file is UTF-16", "save it as CSV UTF-8"
+    elif data.lstrip()[:1] in (b"[", b"{"):
+        what, do = (
+            "the file is JSON",
+            "write it as CSV; a forecast set of ForecastBench: --layout forecastbench",
+        )
+    elif data.lstrip(b"\xef\xbb\xbf")[:4].lower() == b"sep=":
+        what, do = "the first line says sep=, which only Excel reads", "remove the first line"
+    else:
+        return
+    raise EvalkitError(what, where=str(path), expected="a table: " + ", ".join(SUFFIXES), do=do)
+
+
 def _csv(data: bytes, path: Path) -> tuple[pd.DataFrame, list[int]]:
     import pandas as pd
 
+    _refuse_other_kinds(data, path)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -126,7 +150,10 @@ def _csv(data: bytes, path: Path) -> tuple[pd.DataFrame, list[int]]:
             lines.append(reader.line_num)
     except csv.Error as error:
         raise EvalkitError(
-            f"the file is not well-formed CSV: {error}", where=f"{path}, line {reader.line_num}"
+            f"the file is not well-formed CSV: {error}",
+            where=f"{path}, line {reader.line_num}",
+            expected="each quoted cell closed, and quotes within one doubled",
+            do="look for a lone quotation mark in or before this line",
         ) from None
     header = [name.strip() for name in header]
     _check_header(header, path)

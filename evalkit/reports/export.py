@@ -18,7 +18,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 import evalkit
@@ -93,10 +93,20 @@ def _provenance(notebook: Any) -> dict[str, Any]:
     return {
         "versions": versions,
         "parameters": {
-            key: json.dumps(value, ensure_ascii=False, sort_keys=True) for key, value in parameters.items()
+            key: json.dumps(without_folders(value), ensure_ascii=False, sort_keys=True)
+            for key, value in parameters.items()
         },
         "exporter": evalkit.__version__,
     }
+
+
+def without_folders(value: Any) -> Any:
+    """A path as the name of its file: a page is passed on, and folders have names of people and of other work."""
+    if not isinstance(value, str) or "://" in value or "\n" in value:
+        return value
+    path = PureWindowsPath(value) if "\\" in value else PurePosixPath(value)
+    names_folders = path.is_absolute() or ".." in path.parts or value.startswith("~")
+    return path.name if len(path.parts) > 1 and (names_folders or path.suffix) else value
 
 
 def plain_text(text: str) -> str:

@@ -34,6 +34,10 @@ _PRIORITY = [
 ]
 
 
+#: where a warning came from: the folders are those of one machine, and of one kernel
+_SOURCE = re.compile(r"(?:[A-Za-z]:)?[/\\][^\n:]*[/\\]([^/\\\n:]+\.py)(?=:\d+:)")
+
+
 class ReportExporter(HTMLExporter):
     """One export: the object counts figures and collects headings, so make a new one for each."""
 
@@ -101,7 +105,7 @@ class ReportExporter(HTMLExporter):
     def report_message(self, text: Any) -> str:
         """Keep what went to stderr for the end of the page."""
         if message := plain_text(_joined(text)).strip():
-            self.messages.append(escape(message))
+            self.messages.append(escape(_SOURCE.sub(r"\1", message)))
         return ""
 
     def report_svg(self, output: Any) -> str:

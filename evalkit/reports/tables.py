@@ -252,6 +252,8 @@ def _text(value: Any, spec: str | None) -> str:
         return "not a number" if math.isnan(number) else ("∞" if number > 0 else "−∞")
     if spec is None:
         spec = "," if isinstance(number, int) else (",.0f" if abs(number) >= 1000 else ".3f")
+    if number == 0:  # of no sign, whatever its bits say
+        return format(abs(number), spec).lstrip("+")
     return format(number, spec).replace("-", "−") if number < 0 else format(number, spec)
 
 

@@ -58,6 +58,10 @@ def test_lines_are_those_of_the_file(tmp_path: Path) -> None:
         (b"\x1f\x8b\x08broken", "gzip"),
         (gzip.compress(b"p,y\n0.3,1\n" * 1000)[:-20], "gzip"),
         (b"PAR1 nothing", "parquet|pyarrow"),
+        (b"PK\x03\x04" + bytes(40), "workbook"),
+        ("p,y\n.3,1\n".encode("utf-16"), "UTF-16"),
+        (b'[{"p": 0.3, "y": 1}]', "JSON"),
+        (b"sep=;\np;y\n.3;1\n", "sep="),
     ],
 )
 def test_what_is_no_table(data: bytes, message: str, tmp_path: Path) -> None:
@@ -66,6 +70,28 @@ def test_what_is_no_table(data: bytes, message: str, tmp_path: Path) -> None:
     with pytest.raises(EvalkitError, match=message) as caught:
         ForecastSet.read(path)
     assert str(path) in caught.value.where
+
+
+@pytest.mark.parametrize(
+    ("text", "do"),
+    [
+        (
+            "sun,big rain,y\n.2,.8,sun\n.5,.5,big rain\n",
+            "--kind categorical --forecast sun --forecast 'big rain'",
+        ),
+        ("forecast_1,forecast_2,y\n.2,.8,2\n.5,.5,1\n", "--kind categorical --forecast forecast_1"),
+        ("p,y\n1,.3\n0,.2\n", "exchange the columns"),
+        ("p,y\n1,.3\n.4,1\n", "--fractional"),
+        ("a,b,y\n.2,.3,2\n.4,.4,1\n", "correct it"),
+    ],
+)
+def test_another_reading_of_the_columns_is_offered(text: str, do: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(text)
+    with pytest.raises(EvalkitError) as caught:
+        ForecastSet.read(path)
+    assert do in caught.value.do
+    assert ("exchange" in caught.value.do) == ("exchange" in do)
 
 
 def test_what_is_no_file(tmp_path: Path) -> None:
@@ -127,3 +153,15 @@ def test_parquet_without_pyarrow_says_what_to_install(
 )
 def test_stem(name: str, expected: str) -> None:
     assert stem(name) == expected
+
+
+@pytest.mark.parametrize("order", [(1, 2, 3), (3, 1, 2), (0, 1, 2)])
+def test_numbered_classes_are_called_by_their_own_numbers(order: tuple[int, ...], tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    names = [f"forecast_{i}" for i in order]
+    right, wrong = ["1", "2"], ".1"
+    rows = [",".join([*(".8" if str(i) == y else wrong for i in order), y]) for y in right]
+    path.write_text("\n".join([",".join([*names, "y"]), *rows]))
+    found = ForecastSet.read(path, {"forecast": names}, "categorical")
+    assert found.classes == tuple(map(str, order))
+    assert found.score_table().rows[0].brier == pytest.approx(0.06)

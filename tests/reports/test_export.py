@@ -300,3 +300,30 @@ def test_pdf_of_a_browser_that_fails(executed: Execution, tmp_path: Path) -> Non
     with pytest.raises(EvalkitError, match="no display"):
         export_pdf(executed.report, tmp_path / "r.pdf", browser=str(fake))
     assert not (tmp_path / "r.pdf").exists()
+
+
+def test_the_page_names_files_and_no_folders(tmp_path: Path) -> None:
+    warned = "/home/ada/lib/mod.py:38: UserWarning: odd\n"
+    stderr = new_output("stream", name="stderr", text=warned)
+    made = notebook(new_code_cell("x", outputs=[stderr]))
+    made.metadata["papermill"] = {
+        "parameters": {
+            "file": "/home/ada/f.csv", "near": "../ada/g.csv", "below": "ada/h.csv", "drive": r"C:\ada\i.csv",
+            "url": "http://ada/x.csv", "unit": "n/a", "na": ["n/a"],
+        }
+    }  # fmt: skip
+    path = tmp_path / "x.ipynb"
+    nbformat.write(made, path)
+    text = BeautifulSoup(export_html(path, tmp_path / "x.html").read_text("utf-8"), "html.parser").footer
+    assert text is not None
+    for kept in (
+        '"f.csv"',
+        '"g.csv"',
+        '"h.csv"',
+        '"i.csv"',
+        "http://ada/x.csv",
+        '"n/a"',
+        "mod.py:38: UserWarning",
+    ):
+        assert kept in text.text, kept
+    assert text.text.count("ada") == 1

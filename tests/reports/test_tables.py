@@ -45,6 +45,15 @@ def test_numbers_are_readable(value: object, text: str) -> None:
     assert soup.td.text == text
 
 
+def test_zero_has_no_sign() -> None:
+    markup = Table(["a", Column("x", format="+.3f")], [["u", -0.0], ["v", 0.0], ["w", -0.25]])._repr_html_()
+    assert [cell.text for cell in BeautifulSoup(markup, "html.parser").select("td")] == [
+        "0.000",
+        "0.000",
+        "−0.250",
+    ]
+
+
 def test_long_text_gets_room_and_short_text_stays_whole() -> None:
     soup = BeautifulSoup(
         Table(["a", "b", "c"], [["x", "a word " * 9, "1 of 1"]])._repr_html_(), "html.parser"

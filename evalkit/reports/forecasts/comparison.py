@@ -87,11 +87,21 @@ class ComparisonView:
             note=("Above zero: the first is worse." if every else "Above zero: worse.")
             + " Each pair on the questions that both answered. p: sign-flip permutation test"
             + (", clusters flip as a whole" if found.clustered else "")
-            + f"; Holm over {counted(len(found.pairs), 'pair')}"
+            + f"; Holm over {counted(sum(math.isfinite(pair.p) for pair in found.pairs), 'pair')}"
             + (f" of the {MOST} best" if len(self.board.rows) > MOST else "")
             + "."
             + (f" {counted(apart, 'pair')} without a common question left out." if apart else "")
+            + self._two_answers(pairs)
             + ("" if every else " The best was picked by its score, which makes it look better than it is."),
+        )
+
+    def _two_answers(self, pairs: list[PairComparison]) -> str:
+        """Why a small p may stand beside an interval with zero in it, where one does."""
+        if not any(p.p <= self.board.alpha and p.low <= 0 <= p.high for p in pairs):
+            return ""
+        return (
+            " p and interval are two methods, and the interval is the more cautious one: where it holds zero beside a "
+            "small p, take the difference as not settled."
         )
 
     def _reference(self, found: Comparison) -> str:

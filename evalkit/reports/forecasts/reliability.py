@@ -180,8 +180,20 @@ class ReliabilityView:
             note="In units of probability; the values are those of the sample, which chance makes too large; the intervals "
             "are corrected for it. p: how often calibrated forecasts would show an error as large. "
             + ("Ten bins of equal width, of the likeliest class, and of every class." if self.forecasts.classes
-               else "ECE: ten bins of equal width; smooth: no bins (Błasiok & Nakkiran 2023)."),
+               else "ECE: ten bins of equal width; smooth: no bins (Błasiok & Nakkiran 2023).")
+            + (" The p are of one forecaster each, not corrected for how many there are." if len(rows) > 1 else "")
+            + self._two_answers(),
         )  # fmt: skip
+
+    def _two_answers(self) -> str:
+        """Why a small p may stand beside an interval from zero, where one does."""
+        found = [one for _, _, a, _, b in self._errors for one in (a, b)]
+        if not any(one.p_value <= self.board.alpha and one.low <= 0 for one in found):
+            return ""
+        return (
+            " Near zero the intervals are wider than they need be, so that one may reach zero where p is small: p is the "
+            "answer to whether there is an error, the interval to how large it may be."
+        )
 
     def results(self) -> list[dict[str, Any]]:
         names = ("top_label", "classwise") if self.forecasts.classes else ("ece", "smooth")
