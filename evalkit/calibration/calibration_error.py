@@ -29,10 +29,11 @@ from numpy.typing import ArrayLike
 from evalkit.calibration.binned_interval import BinnedResiduals, limits, p_value
 from evalkit.calibration.bins import Binning, Bins, bin_edges, binned, cells, frequency_variance
 from evalkit.calibration.canonical import canonical, units
-from evalkit.calibration.corp import counted
+from evalkit.calibration.corp import that_count
 from evalkit.calibration.intervals import MiscalibrationInterval, check_alpha, unit_caveats
 from evalkit.exact_sums import Floats
 from evalkit.scoring.inputs import Items, Missing, binary_items, categorical_items
+from evalkit.scoring.wording import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -122,7 +123,7 @@ class CalibrationError:
 
     def summary(self) -> str:
         found = self.interval()
-        clusters = "" if found.n_clusters is None else f", {found.n_clusters} clusters"
+        clusters = "" if found.n_clusters is None else f", {counted(found.n_clusters, 'cluster')}"
         dropped = f", {self.n_dropped} dropped" if self.n_dropped else ""
         squared = self.norm == "l2" and self.debiased
         name = "squared calibration error" if squared else "calibration error"
@@ -188,7 +189,7 @@ def calibration_error(
         items = categorical_items(y, p, **given)
     else:
         raise ValueError(f"kind={kind!r}: expected 'binary', 'top-label' or 'classwise'")
-    items = counted(items)
+    items = that_count(items)
     problems = _problems(items, kind)
     edges = [bin_edges(problem.p, bins, binning) for problem in problems]
     tables = [binned(i.y, i.p, e, i.weights) for i, e in zip(problems, edges, strict=True)]
@@ -274,7 +275,7 @@ def _convention(
         ("debiased " if debiased else "") + name + (" squared, signed" if debiased and norm == "l2" else ""),
     ]
     edges = "given edges" if np.ndim(bins) else f"equal {binning}"
-    parts.append(f"{sum(len(table) for table in tables)} bins with items, {edges}")
+    parts.append(f"{counted(sum(len(table) for table in tables), 'bin')} with items, {edges}")
     if weighted:
         parts.append("weighted")
     return ", ".join(parts) + ", 0 is best"

@@ -30,6 +30,7 @@ from evalkit.scoring.brier import brier_score
 from evalkit.scoring.inputs import Items, Missing, binary_items
 from evalkit.scoring.logarithmic import log_score
 from evalkit.scoring.score import mean
+from evalkit.scoring.wording import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,7 +67,7 @@ class CorpDecomposition:
 
     def summary(self) -> str:
         dropped = f", {self.n_dropped} dropped" if self.n_dropped else ""
-        clusters = "" if self.n_clusters is None else f" in {self.n_clusters} clusters"
+        clusters = "" if self.n_clusters is None else f" in {counted(self.n_clusters, 'cluster')}"
         return (
             f"S {self.score:.4f} = MCB {self.mcb:.4f} - DSC {self.dsc:.4f} + UNC {self.unc:.4f} "
             f"(n = {self.n}{clusters}{dropped}, base rate {self.base_rate:.3f}; {self.convention})"
@@ -121,7 +122,7 @@ def corp_decomposition(
     ``allow_fractional``: admit outcomes between 0 and 1 (ties, market values); the log score is then the
     cross-entropy.  Raises `ValueError` with index and value, and where the score proves inconsistent.
     """
-    items = counted(
+    items = that_count(
         binary_items(
             y, p, weights=weights, cluster=cluster, missing=missing, allow_fractional=allow_fractional
         )
@@ -129,7 +130,7 @@ def corp_decomposition(
     return decompose(items, score, fit(items))
 
 
-def counted(items: Items) -> Items:
+def that_count(items: Items) -> Items:
     """The items of positive weight: one of weight zero is as if it were not there."""
     if items.weights is None or (items.weights > 0).all():
         return items

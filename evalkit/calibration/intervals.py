@@ -39,6 +39,7 @@ import numpy as np
 from evalkit.calibration.canonical import units
 from evalkit.exact_sums import Floats
 from evalkit.scoring.inputs import Items
+from evalkit.scoring.wording import counted
 from evalkit.uncertainty import cluster_se, gaffke_interval
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class MiscalibrationInterval:
         )
 
     def summary(self) -> str:
-        clusters = "" if self.n_clusters is None else f" in {self.n_clusters} clusters"
+        clusters = "" if self.n_clusters is None else f" in {counted(self.n_clusters, 'cluster')}"
         line = (
             f"{self.measure} {self.estimate:.4f} ({self.brief()}; {self.value:.4f} in the sample; "
             f"n = {self.n}{clusters}; {self.method})"

@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike
 from evalkit.calibration.bins import Binning, Bins, bin_edges, binned, cells, distinct, frequency_variance
 from evalkit.exact_sums import Floats, streamed_sum
 from evalkit.scoring.inputs import Items, Missing, binary_items
+from evalkit.scoring.wording import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -120,7 +121,7 @@ def murphy_decomposition(
     else:
         edges = bin_edges(items.p, bins, binning)
         table = binned(items.y, items.p, edges)
-        convention = f"{len(table)} bins with items, " + (
+        convention = f"{counted(len(table), 'bin')} with items, " + (
             "given edges" if np.ndim(bins) else f"equal {binning}"
         )
         wbv, wbc = _within(items, table, edges)

@@ -25,6 +25,7 @@ from evalkit.figure_style import COLOURS, new_axes, styled
 from evalkit.scoring.brier import brier_score
 from evalkit.scoring.inputs import Items, Missing, binary_items, categorical_items, floats
 from evalkit.scoring.logarithmic import log_score
+from evalkit.scoring.wording import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,7 +85,7 @@ class Recalibration:
         return self.map(checked.p)
 
     def summary(self) -> str:
-        clusters = "" if self.n_clusters is None else f" in {self.n_clusters} clusters"
+        clusters = "" if self.n_clusters is None else f" in {counted(self.n_clusters, 'cluster')}"
         dropped = f", {self.n_dropped} dropped" if self.n_dropped else ""
         lines = [
             f"recalibration: {self.map.describe()} (n = {self.n}{clusters}{dropped}, {self.n_folds} folds)"

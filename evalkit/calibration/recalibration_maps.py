@@ -27,6 +27,7 @@ import numpy as np
 from evalkit.calibration.isotonic import Blocks, isotonic
 from evalkit.exact_sums import Floats
 from evalkit.scoring.inputs import Items
+from evalkit.scoring.wording import counted
 
 Method = Literal["isotonic", "platt", "beta", "temperature"]
 
@@ -64,7 +65,7 @@ class IsotonicMap:
         return self.blocks.at(p)
 
     def describe(self) -> str:
-        return f"isotonic, {len(self.blocks.n)} blocks"
+        return f"isotonic, {counted(len(self.blocks.n), 'block')}"
 
 
 @dataclass(frozen=True)

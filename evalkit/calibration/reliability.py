@@ -28,12 +28,13 @@ from evalkit.calibration.bands import Band, consistency_band, isotonic_curve
 from evalkit.calibration.binned_curve import binned_confidence_band, binned_curve
 from evalkit.calibration.bins import Binning, Bins, bin_edges, binned
 from evalkit.calibration.confidence_band import confidence_band
-from evalkit.calibration.corp import CorpDecomposition, counted, decompose, fit
+from evalkit.calibration.corp import CorpDecomposition, decompose, fit, that_count
 from evalkit.calibration.isotonic import Blocks
 from evalkit.calibration.simultaneous_band import simultaneous_confidence_band
 from evalkit.calibration.sorted_items import sort_items
 from evalkit.exact_sums import Floats
 from evalkit.scoring.inputs import Items, Missing, binary_items
+from evalkit.scoring.wording import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -157,7 +158,7 @@ def reliability_diagram(
         raise ValueError(f"level={level!r}: expected a number between 0 and 1, such as 0.9")
     if isinstance(replicates, bool) or replicates != int(replicates) or replicates < 1:
         raise ValueError(f"replicates={replicates!r}: expected a whole number of at least 1")
-    items = counted(
+    items = that_count(
         binary_items(
             y, p, weights=weights, cluster=cluster, missing=missing, allow_fractional=allow_fractional
         )
@@ -171,8 +172,8 @@ def reliability_diagram(
         drawn = _band(items, edges, table, band, level, simultaneous, replicates, seed)
     if table is not None:
         low, high, x, value, n = table.low, table.high, table.forecast, table.frequency, table.n
-        how = (
-            f"{len(table)} bins of equal {binning}" if np.ndim(bins) == 0 else f"{len(table)} bins as listed"
+        how = f"{counted(len(table), 'bin')} " + (
+            f"of equal {binning}" if np.ndim(bins) == 0 else "as listed"
         )
         convention = f"frequency of events in {how} that hold items, [a, b) and the last one closed"
     else:

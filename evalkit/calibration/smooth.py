@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from evalkit.calibration.canonical import canonical, generator, units
-from evalkit.calibration.corp import counted
+from evalkit.calibration.corp import that_count
 from evalkit.calibration.intervals import (
     SHRINK,
     MiscalibrationInterval,
@@ -36,6 +36,7 @@ from evalkit.calibration.intervals import (
 from evalkit.calibration.noise import Places, consistency_noise, residual_noise, sums_at
 from evalkit.exact_sums import Floats, chunks, order_free_sum
 from evalkit.scoring.inputs import Items, Missing, binary_items
+from evalkit.scoring.wording import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -100,7 +101,7 @@ class SmoothCalibrationError:
 
     def summary(self) -> str:
         found = self.interval()
-        clusters = "" if found.n_clusters is None else f", {found.n_clusters} clusters"
+        clusters = "" if found.n_clusters is None else f", {counted(found.n_clusters, 'cluster')}"
         dropped = f", {self.n_dropped} dropped" if self.n_dropped else ""
         line = (
             f"smooth calibration error {self.value:.4f} ({found.brief()}; n = {self.n}{clusters}{dropped}; "
@@ -141,7 +142,7 @@ def smooth_calibration_error(
     items = binary_items(
         y, p, weights=weights, cluster=cluster, missing=missing, allow_fractional=allow_fractional
     )
-    items = counted(items)
+    items = that_count(items)
     cosines = _cosines(_on_grid(items))
     value = _falling_root(lambda s: float(_integral(np.abs(_smoothed(cosines, s)))) - s, 0.0, 1.0, _FINE)
     return SmoothCalibrationError(

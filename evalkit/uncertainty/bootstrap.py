@@ -87,7 +87,9 @@ class BootstrapMean:
         return normal.cdf(bias + shifted / (1 - self.acceleration * shifted))
 
     def summary(self) -> str:
-        size = f"n = {self.n}" + ("" if self.n_clusters is None else f", {self.n_clusters} clusters")
+        size = f"n = {self.n}" + (
+            "" if self.n_clusters is None else f", {self.n_clusters} cluster{'s' * (self.n_clusters != 1)}"
+        )
         notes = f" {self.reason}" if self.reason else ""
         return (
             f"{self.mean:.6g} ± {self.se:.4g} (bootstrap, {self.method}, {len(self.replicates)} replicates; {size})"

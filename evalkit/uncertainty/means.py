@@ -66,7 +66,9 @@ class MeanInterval:
         return iter((self.low, self.high))
 
     def summary(self) -> str:
-        size = f"n = {self.n}" + ("" if self.n_clusters is None else f", {self.n_clusters} clusters")
+        size = f"n = {self.n}" + (
+            "" if self.n_clusters is None else f", {self.n_clusters} cluster{'s' * (self.n_clusters != 1)}"
+        )
         if math.isnan(self.low):
             return f"{self.mean:.6g}, no interval: {self.reason} ({size})"
         level = f"{100 * (1 - self.alpha):g} %"

@@ -60,7 +60,9 @@ class ClusterSE:
     def summary(self) -> str:
         said = f"{self.mean:.6g} ± {self.se:.4g} ({self.kind.upper()}, df = {self.df:.1f}"
         notes = " ".join(note for note in (self.reason, *self.caveats) if note)
-        return f"{said}; n = {self.n}, {self.n_clusters} clusters)" + (f" {notes}" if notes else "")
+        return f"{said}; n = {self.n}, {self.n_clusters} cluster{'s' * (self.n_clusters != 1)})" + (
+            f" {notes}" if notes else ""
+        )
 
     def to_frame(self) -> pd.DataFrame:
         import pandas as pd

@@ -60,7 +60,7 @@ class SignFlipTest:
         drawn = "" if self.replicates is None else f", {self.replicates} replicates"
         return (
             f"mean difference {self.statistic:.6g}, p = {self.p_value:.4g} ({self.alternative} sign-flip, "
-            f"{self.method}{drawn}; n = {self.n}, {self.n_clusters} clusters, {self.n_flipped} not zero)"
+            f"{self.method}{drawn}; n = {self.n}, {self.n_clusters} cluster{'s' * (self.n_clusters != 1)}, {self.n_flipped} not zero)"
         )
 
     def to_frame(self) -> pd.DataFrame:
