@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from evalkit.cli.options import json_option, print_json, say
-from evalkit.errors import EvalkitError
 
 if TYPE_CHECKING:
     from evalkit.forecasts import ForecastSet
@@ -97,7 +96,10 @@ def score(
         "na": list(na),
     }
     if report is not None:
-        _writable(report)
+        # before anything is computed
+        from evalkit.reports.page import refuse_target
+
+        refuse_target(report, "--report", file, *([resolutions] if resolutions else []))
     forecasts = open_forecasts(file, **options)
     board = forecasts.score_table(alpha)
     page = None
@@ -138,14 +140,3 @@ def _for_programs(forecasts: ForecastSet, board: dict[str, Any], page: Path | No
         **board,
         "report": None if page is None else str(page),
     }
-
-
-def _writable(report: Path) -> None:
-    """Before anything is computed: whether the page can go where it is to go."""
-    if report.is_dir() or not report.absolute().parent.is_dir():
-        raise EvalkitError(
-            "the report cannot be written there",
-            where=str(report),
-            expected="the name of a file in an existing folder",
-            do="give --report a file name",
-        )

@@ -13,14 +13,33 @@ from evalkit.errors import EvalkitError
 from evalkit.reports.execution import execute
 
 
-def refuse_target(target: Path, option: str) -> None:
-    """Raise where no page can be written: a folder, or a file in a folder that is not there."""
-    if target.is_dir() or not target.absolute().parent.is_dir():
+def refuse_target(target: Path, option: str, *sources: Path) -> None:
+    """Raise where no page can be written, or where it would take the place of one of its ``sources``.
+
+    A page can be written in a folder that is there and that one may write to, under a free name or that of a
+    regular file.  A device would be replaced by the page, and everything else that uses it would break.
+    """
+    folder = target.absolute().parent
+    if not folder.is_dir() or (target.exists() and not target.is_file()):
         raise EvalkitError(
             "the report cannot be written there",
             where=str(target),
             expected="the name of a file in an existing folder",
             do=f"give {option} a file name",
+        )
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise EvalkitError(
+            "the report cannot be written there: no permission",
+            where=str(target),
+            expected="a folder that you may write to",
+            do=f"give {option} a file name in another folder",
+        )
+    if any(target.exists() and source.exists() and target.samefile(source) for source in sources):
+        raise EvalkitError(
+            "the report would overwrite the file that it is about",
+            where=str(target),
+            expected="another file than what is read",
+            do=f"give {option} another name",
         )
 
 

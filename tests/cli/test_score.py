@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from pathlib import Path
 
@@ -179,3 +180,28 @@ def test_a_report_beside_the_table(table: Path, tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["page.html", "two.csv"]
     again = json.loads(cli("score", table, "--report", page, "--json").out)
     assert again["report"] == str(page)
+
+
+def test_a_report_takes_the_place_of_no_input_and_no_device(table: Path, tmp_path: Path) -> None:
+    before = table.read_bytes()
+    done = cli("score", table, "--report", table)
+    assert done.code == 2
+    assert "would overwrite" in done.err
+    (tmp_path / "link.html").symlink_to(table)
+    assert cli("score", table, "--report", tmp_path / "link.html").code == 2
+    pipe = tmp_path / "pipe.html"
+    os.mkfifo(pipe)
+    assert cli("score", table, "--report", pipe).code == 2
+    assert pipe.is_fifo()
+    assert table.read_bytes() == before
+
+
+def test_a_folder_that_one_may_not_write_to(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # the tests may run as root, who may write everywhere
+    monkeypatch.setattr("evalkit.reports.page.os.access", lambda path, mode, **how: not mode & os.W_OK)
+    done = cli("score", table, "--report", tmp_path / "x.html")
+    assert done.code == 2
+    assert "no permission" in done.err
+    assert done.out == ""

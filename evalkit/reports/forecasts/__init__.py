@@ -81,6 +81,8 @@ def write_report(file: Path, target: Path, *, alpha: float = 0.05, seed: int = 0
 
     Raises `CellError` or `KernelLost` where the notebook fails.
     """
-    refuse_target(target, "--report")
+    refuse_target(
+        target, "--report", file, *([Path(options["resolutions"])] if options.get("resolutions") else [])
+    )
     parameters: Mapping[str, Any] = {"file": str(file), "alpha": alpha, "seed": seed, **options}
     return write_page(NOTEBOOK, parameters, target, beside=target.absolute().parent)
