@@ -151,7 +151,7 @@ def quick_report(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return Done
 
-    monkeypatch.setattr(sealed, "execute", execute)
+    monkeypatch.setattr("evalkit.reports.page.execute", execute)
 
 
 @pytest.mark.usefixtures("quick_report")

@@ -55,8 +55,11 @@ def killed_worlds(
             # Every second one in the last quarter, where the commit is.
             if killed_after(act(world), rng.uniform(takes * 0.75 * (trial % 2), takes)) is None:
                 killed += 1
+                takes *= 1.01
                 print(f"trial {trial} of the seed {seed}")
                 yield world, rng
+            else:
+                takes *= 0.97  # the machine is quicker now than when it was measured
         if killed == kills:
             return
     raise AssertionError("too few kills met it at work")
