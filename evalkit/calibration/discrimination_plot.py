@@ -4,7 +4,7 @@ Forecasters to the left are well calibrated, those at the top tell events from n
 slanted line have the same score S = MCB - DSC + UNC, and lines to the upper left are better.
 
 Rules
-- Names stand beside their marks.  Where they would overlap, all marks have numbers in the order of the score,
+- Names stand beside their marks.  Where they would overlap, all marks have numbers in the order given,
   and a key beneath: no colours to be looked up.
 - Where forecasters answered different questions, their UNC differs: the lines then say S - UNC.
 - An infinite MCB (log score) stands at the right edge, as an arrow.
@@ -50,7 +50,7 @@ def discrimination_plot(decompositions: Mapping[str, CorpDecomposition], ax: Axe
     if len(conventions) > 1:
         raise ValueError(f"decompositions of different scores cannot be compared: {'; '.join(conventions)}")
     axes = new_axes(WIDTH, _HEIGHT) if ax is None else ax
-    order = sorted(decompositions, key=lambda name: (decompositions[name].score, name))
+    order = list(decompositions)
     terms = [decompositions[name] for name in order]
     mcb, dsc = np.array([d.mcb for d in terms]), np.array([d.dsc for d in terms])
     finite = np.isfinite(mcb)
@@ -121,7 +121,7 @@ def _key(axes: Axes, labels: list[str], terms: list[CorpDecomposition], own: boo
         assert figure is not None
         figure.set_figheight(_HEIGHT + (rows + 1) * _FONT * 1.4 / 72)
     for column in range(columns):
-        head = "rank, forecaster, S\n" if column == 0 else "\n"
+        head = "number, forecaster, S\n" if column == 0 else "\n"
         axes.annotate(
             head + "\n".join(lines[column * rows : (column + 1) * rows]),
             (column / columns, 0),

@@ -33,6 +33,8 @@ _SMALL_GAP_POINTS, _SMALL_BARS = 6, 20
 #: inches beside, below and above the square of one diagram, and of one in a grid
 _LEFT, _RIGHT, _BELOW, _ABOVE = 0.76, 0.2, 1.85, 0.5
 _SMALL_LEFT, _SMALL_GAP, _SMALL_BELOW, _SMALL_ABOVE = 0.55, 0.22, 0.6, 0.62
+#: inches for the key beneath a grid
+_KEY = 0.45
 _TITLE_LINE = 0.2
 #: columns in which a band is drawn
 _COLUMNS = 400
@@ -92,7 +94,8 @@ def reliability_grid(
         assert figure is not None
         bands = {str(d.band) for d in diagrams.values() if d.band is not None}
         words = [f"area: {', '.join(sorted(bands))}"] if bands else []
-        words.append("line: these forecasts; dashed: calibrated; dotted: base rate; bars: items by forecast")
+        words.append("line: these forecasts; dashed: calibrated; dotted: base rate")
+        words.append("across: forecast probability, bars: items by forecast")
         figure.text(
             0.02, 0.06 / figure.get_figheight(), "\n".join(words), fontsize=7.5, color=COLOURS["muted"]
         )
@@ -118,12 +121,12 @@ def _panels(count: int, columns: int) -> list[Axes]:
     rows = math.ceil(count / columns)
     side = (WIDTH - _SMALL_LEFT - _RIGHT - (columns - 1) * _SMALL_GAP) / columns
     row = _SMALL_BELOW + side + _SMALL_ABOVE
-    figure = _unarranged(WIDTH, rows * row + 0.35)
+    figure = _unarranged(WIDTH, rows * row + _KEY)
     return [
         _square(
             figure,
             _SMALL_LEFT + (i % columns) * (side + _SMALL_GAP),
-            0.35 + (rows - 1 - i // columns) * row + _SMALL_BELOW,
+            _KEY + (rows - 1 - i // columns) * row + _SMALL_BELOW,
             side,
         )
         for i in range(count)

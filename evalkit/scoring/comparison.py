@@ -16,7 +16,7 @@ Rules
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -160,12 +160,17 @@ class Comparison:
         )
         return frame.sort_values("relative_skill", kind="stable").reset_index(drop=True)
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Differences to the reference with intervals, or (three and more, no reference) a matrix of pairs."""
+    def plot(self, ax: Axes | None = None, *, order: Sequence[Hashable] | None = None) -> Axes:
+        """Differences to the reference with intervals, or (three and more, no reference) a matrix of pairs.
+
+        ``order``: of the forecasters in the matrix, all of them; by default by relative skill.
+        """
         from evalkit.scoring.score_plot import interval_plot, pair_matrix
 
         if self.reference is None and len(self.forecasters) > 2:
-            order = self._from_best()
+            order = self._from_best() if order is None else list(order)
+            if sorted(order, key=by_name) != sorted(self.forecasters, key=by_name):
+                raise ValueError(f"order must name each of {named_list(self.forecasters)} once")
             known = {(a, b): self.pair(a, b) for a in order for b in order if a != b}
             return pair_matrix(
                 [str(name) for name in order],

@@ -246,6 +246,15 @@ def test_the_summary_prints_conventions(shared_data: Path) -> None:
     assert "<table" in found._repr_html_()
 
 
+def test_the_matrix_takes_the_order_of_another_table() -> None:
+    found = of(drawn_rows(1, forecasters=4))
+    order = list(reversed(found.forecasters))
+    shown = [label.get_text() for label in found.plot(order=order).get_yticklabels()]
+    assert [next(i for i, text in enumerate(shown) if str(name) in text) for name in order] == [0, 1, 2, 3]
+    with pytest.raises(ValueError, match="order must name each"):
+        found.plot(order=order[:2])
+
+
 @pytest.mark.parametrize(("count", "reference"), [(2, None), (5, None), (5, "forecaster 0")])
 def test_the_plot_shows_everybody(count: int, reference: str | None) -> None:
     ax = of(drawn_rows(1, forecasters=count), reference=reference).plot()

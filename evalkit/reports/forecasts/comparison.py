@@ -129,7 +129,8 @@ class ComparisonView:
         if found is None or len(self._names) <= FEW:
             return
         clear = [p for p in found.pairs if math.isfinite(p.p_adjusted) and p.p_adjusted <= self.board.alpha]
-        drawn = found.plot().get_figure(root=True)
+        order = [row.forecaster for row in self.board.rows if row.forecaster in found.forecasters]
+        drawn = found.plot(order=order).get_figure(root=True)
         assert drawn is not None
         show(
             drawn,
