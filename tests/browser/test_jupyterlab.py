@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
+NOTEBOOKS = ("report-decisions", "report-forecasts", "tutorial-calibration")
 TOKEN = "local-test"  # a server for this test only, on the loopback interface
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -29,11 +30,12 @@ def free_port() -> int:
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[str]:
-    """A JupyterLab server over a folder with the notebook; yields its address."""
+    """A JupyterLab server over a folder with the notebooks; yields its address."""
     pytest.importorskip("jupyterlab", reason="the extra 'lab' is not installed")
     work = tmp_path / "work"
     work.mkdir()
-    shutil.copy(ROOT / "notebooks" / "report-decisions.ipynb", work)
+    for name in NOTEBOOKS:
+        shutil.copy(ROOT / "notebooks" / f"{name}.ipynb", work)
     port = free_port()
     log = (tmp_path / "lab.log").open("wb")
     server = subprocess.Popen(
@@ -77,13 +79,14 @@ RUN_ALL = """async () => {
 }"""
 
 
-def test_report_notebook_runs_in_jupyterlab(lab: str, chromium: Any) -> None:
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_notebook_runs_in_jupyterlab(lab: str, chromium: Any, name: str) -> None:
     page = chromium.new_page(viewport={"width": 1200, "height": 1600})
-    page.goto(f"{lab}/lab/tree/report-decisions.ipynb?token={TOKEN}")
+    page.goto(f"{lab}/lab/tree/{name}.ipynb?token={TOKEN}")
     page.wait_for_function("() => window.jupyterapp?.shell?.currentWidget?.context", timeout=60_000)
     cells = page.evaluate(RUN_ALL)
     if os.environ.get("EVALKIT_SCREENSHOTS"):
-        page.screenshot(path=Path(os.environ["EVALKIT_SCREENSHOTS"]) / "jupyterlab.png")
+        page.screenshot(path=Path(os.environ["EVALKIT_SCREENSHOTS"]) / f"jupyterlab-{name}.png")
     page.close()
     code = [c for c in cells if c[0] == "code"]
     assert len(code) > 10
