@@ -36,8 +36,8 @@ _SMALL_LEFT, _SMALL_GAP, _SMALL_BELOW, _SMALL_ABOVE = 0.55, 0.22, 0.6, 0.62
 #: inches for the key beneath a grid
 _KEY = 0.45
 _TITLE_LINE = 0.2
-#: columns in which a band is drawn
-_COLUMNS = 400
+#: columns in which a band is drawn, and one in a grid
+_COLUMNS, _SMALL_COLUMNS = 400, 64
 #: inches in which the terms of the score do not fit on one line
 _NARROW = 3.2
 
@@ -144,7 +144,7 @@ def _curve(diagram: ReliabilityDiagram, axes: Axes, size: float) -> None:
         zorder=1,
     )
     if diagram.band is not None and not np.isnan(diagram.band.low).any():
-        _band(diagram, diagram.band, axes)
+        _band(diagram, diagram.band, axes, columns=_COLUMNS if size == 1.0 else _SMALL_COLUMNS)
     colour = COLOURS["blue"]
     mark: dict[str, Any] = {
         "color": colour,
@@ -181,7 +181,7 @@ def _curve(diagram: ReliabilityDiagram, axes: Axes, size: float) -> None:
     axes.tick_params(axis="y", labelsize=9.5 if size == 1.0 else 8.0)
 
 
-def _band(diagram: ReliabilityDiagram, band: Band, axes: Axes) -> None:
+def _band(diagram: ReliabilityDiagram, band: Band, axes: Axes, columns: int) -> None:
     edge = COLOURS["sky"] if band.kind == "consistency" else COLOURS["blue"]
     if diagram.method == "binned" or len(band.x) == 1:
         middle = np.clip(band.x if band.kind == "consistency" else diagram.at(band.x), band.low, band.high)
@@ -199,7 +199,7 @@ def _band(diagram: ReliabilityDiagram, band: Band, axes: Axes) -> None:
         )
         return
     # the first and last point of what one would see as one column: a band may have a million
-    column = np.floor(band.x * _COLUMNS)
+    column = np.floor(band.x * columns)
     turn = column[1:] != column[:-1]
     seen = np.append(True, turn) | np.append(turn, True)
     x, low, high = band.x[seen], band.low[seen], band.high[seen]
