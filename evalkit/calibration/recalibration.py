@@ -146,6 +146,9 @@ def recalibrate(
     ``folds``: of the cross-fitting, at most as many as there are items (or clusters).  ``cluster``: labels
     (n,) of dependent items.  ``new``: forecasts to recalibrate by the map fitted on all items.  Raises
     `ValueError` with index and value, and for fewer than two items or clusters.
+
+    Sources: Ayer et al. 1955 (isotonic), Platt 1999, Kull, Silva Filho & Flach 2017 (beta), Guo et al. 2017
+    (temperature).
     """
     if method not in get_args(Method):
         raise ValueError(f"method={method!r}: expected one of {', '.join(get_args(Method))}")

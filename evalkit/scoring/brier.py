@@ -55,7 +55,7 @@ def brier_score(
     allow_fractional: bool = False,
     missing_branch: Literal["raise", "zero"] = "raise",
 ) -> Score | Floats:
-    """Brier score.
+    """Brier score (Brier 1950).
 
     ``y``: shape (n,), 0 or 1 where ``p`` has shape (n,), a 0-based class where ``p`` has shape (n, K).
     ``weights``: shape (n,), non-negative.  ``cluster``: shape (n,), labels of dependent items, for the

@@ -234,6 +234,9 @@ def compare(
     time order.  ``reference``: a forecaster who scales the relative skill and against whom `plot` draws.
     ``bounds``: the range of an item score, such as (0, 1) for Brier, which makes intervals hold at small n.
     Raises `ValueError` on fewer than two forecasters and on two rows of a forecaster for one question.
+
+    Sources: Diebold & Mariano 1995, Harvey, Leybourne & Newbold 1997; Holm 1979, Benjamini & Hochberg 1995;
+    relative skill as in the R package scoringutils (Bosse et al. 2022).
     """
     answers = panel(forecaster, question, score, cluster=cluster, time=time, missing=missing)
     return compared_panel(

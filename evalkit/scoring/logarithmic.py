@@ -53,7 +53,7 @@ def log_score(
     clip: float | None = None,
     missing_branch: Literal["raise", "zero"] = "raise",
 ) -> Score | Floats:
-    """Logarithmic score; shapes and errors as in `brier_score`.
+    """Logarithmic score (Good 1952); shapes and errors as in `brier_score`.
 
     ``clip``: ε in (0, ½); probabilities are moved into [ε, 1 - ε] (binary) or up to ε (multiclass) first.
     """
