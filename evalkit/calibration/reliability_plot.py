@@ -203,9 +203,9 @@ def _band(diagram: ReliabilityDiagram, band: Band, axes: Axes, columns: int) -> 
     turn = column[1:] != column[:-1]
     seen = np.append(True, turn) | np.append(turn, True)
     x, low, high = band.x[seen], band.low[seen], band.high[seen]
-    axes.fill_between(x, low, high, color=COLOURS["sky"], alpha=0.28, linewidth=0, zorder=2)
-    for line in (low, high):
-        axes.plot(x, line, color=COLOURS["sky"], linewidth=0.8, zorder=3)
+    area = axes.fill_between(x, low, high, linewidth=0.8, zorder=2)
+    area.set_facecolor((COLOURS["sky"], 0.28))
+    area.set_edgecolor(COLOURS["sky"])
 
 
 def _histogram(diagram: ReliabilityDiagram, axes: Axes, *, labels: bool) -> None:

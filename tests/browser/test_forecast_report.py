@@ -105,8 +105,8 @@ def test_report_is_self_contained_and_fits(
 
 
 def test_report_stays_small(page_of: tuple[str, Path]) -> None:
-    """Text and tables below 100 KB; figures below 600 KB, at eighteen forecasters too."""
+    """Text and tables below 100 KB; figures below 500 KB, at eighteen forecasters too."""
     page = page_of[1].read_text()
     figures = sum(len(part.partition("</svg>")[0]) for part in page.split("<svg")[1:])
     assert len(page) - figures < 100_000
-    assert figures < 600_000
+    assert figures < 500_000
