@@ -95,7 +95,8 @@ def reliability_grid(
         bands = {str(d.band) for d in diagrams.values() if d.band is not None}
         words = [f"area: {', '.join(sorted(bands))}"] if bands else []
         words.append("line: these forecasts; dashed: calibrated; dotted: base rate")
-        words.append("across: forecast probability, bars: items by forecast")
+        items = "; n: items in so many clusters" if any(d.n_clusters for d in diagrams.values()) else ""
+        words.append(f"across: forecast probability, bars: items by forecast{items}")
         figure.text(
             0.02, 0.06 / figure.get_figheight(), "\n".join(words), fontsize=7.5, color=COLOURS["muted"]
         )
