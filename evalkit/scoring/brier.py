@@ -6,14 +6,14 @@ halves it, so that two classes give the binary score.  Also called the quadratic
 
 from __future__ import annotations
 
-from typing import Literal, overload
+from typing import Literal, Unpack, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from evalkit.exact_sums import Floats
 from evalkit.scoring.inputs import Missing, binary_items, categorical_items, floats
-from evalkit.scoring.rules import scored
+from evalkit.scoring.rules import Common, scored
 from evalkit.scoring.score import Score
 
 
@@ -22,26 +22,22 @@ def brier_score(
     y: ArrayLike,
     p: ArrayLike,
     *,
-    weights: ArrayLike | None = ...,
-    cluster: ArrayLike | None = ...,
     reduce: Literal["mean"] = ...,
-    missing: Missing = ...,
     scale: Literal["full", "half"] = ...,
     allow_fractional: bool = ...,
     missing_branch: Literal["raise", "zero"] = ...,
+    **common: Unpack[Common],
 ) -> Score: ...
 @overload
 def brier_score(
     y: ArrayLike,
     p: ArrayLike,
     *,
-    weights: ArrayLike | None = ...,
-    cluster: ArrayLike | None = ...,
     reduce: None,
-    missing: Missing = ...,
     scale: Literal["full", "half"] = ...,
     allow_fractional: bool = ...,
     missing_branch: Literal["raise", "zero"] = ...,
+    **common: Unpack[Common],
 ) -> Floats: ...
 def brier_score(
     y: ArrayLike,

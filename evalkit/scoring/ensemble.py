@@ -8,14 +8,14 @@ ensembles of different size comparable.
 from __future__ import annotations
 
 import math
-from typing import Literal, overload
+from typing import Literal, Unpack, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from evalkit.exact_sums import Floats
 from evalkit.scoring.inputs import Missing, real_items
-from evalkit.scoring.rules import scored
+from evalkit.scoring.rules import Common, scored
 from evalkit.scoring.score import Score
 
 Estimator = Literal["empirical", "fair"]
@@ -26,22 +26,13 @@ def crps_ensemble(
     y: ArrayLike,
     p: ArrayLike,
     *,
-    weights: ArrayLike | None = ...,
-    cluster: ArrayLike | None = ...,
     reduce: Literal["mean"] = ...,
-    missing: Missing = ...,
     estimator: Estimator = ...,
+    **common: Unpack[Common],
 ) -> Score: ...
 @overload
 def crps_ensemble(
-    y: ArrayLike,
-    p: ArrayLike,
-    *,
-    weights: ArrayLike | None = ...,
-    cluster: ArrayLike | None = ...,
-    reduce: None,
-    missing: Missing = ...,
-    estimator: Estimator = ...,
+    y: ArrayLike, p: ArrayLike, *, reduce: None, estimator: Estimator = ..., **common: Unpack[Common]
 ) -> Floats: ...
 def crps_ensemble(
     y: ArrayLike,

@@ -7,14 +7,14 @@ into [ε, 1 - ε] and the convention of the result says so.
 from __future__ import annotations
 
 import math
-from typing import Literal, overload
+from typing import Literal, Unpack, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from evalkit.exact_sums import Floats
 from evalkit.scoring.inputs import Missing, binary_items, categorical_items, floats
-from evalkit.scoring.rules import Rule, scored
+from evalkit.scoring.rules import Common, Rule, scored
 from evalkit.scoring.score import Score
 
 
@@ -23,24 +23,20 @@ def log_score(
     y: ArrayLike,
     p: ArrayLike,
     *,
-    weights: ArrayLike | None = ...,
-    cluster: ArrayLike | None = ...,
     reduce: Literal["mean"] = ...,
-    missing: Missing = ...,
     clip: float | None = ...,
     missing_branch: Literal["raise", "zero"] = ...,
+    **common: Unpack[Common],
 ) -> Score: ...
 @overload
 def log_score(
     y: ArrayLike,
     p: ArrayLike,
     *,
-    weights: ArrayLike | None = ...,
-    cluster: ArrayLike | None = ...,
     reduce: None,
-    missing: Missing = ...,
     clip: float | None = ...,
     missing_branch: Literal["raise", "zero"] = ...,
+    **common: Unpack[Common],
 ) -> Floats: ...
 def log_score(
     y: ArrayLike,

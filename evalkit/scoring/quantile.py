@@ -12,14 +12,14 @@ Both are in the units of y.
 from __future__ import annotations
 
 import math
-from typing import Literal, overload
+from typing import Literal, Unpack, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from evalkit.exact_sums import Floats
 from evalkit.scoring.inputs import Missing, floats, real_items
-from evalkit.scoring.rules import scored
+from evalkit.scoring.rules import Common, scored
 from evalkit.scoring.score import Score
 
 
@@ -29,23 +29,13 @@ def quantile_score(
     p: ArrayLike,
     *,
     level: ArrayLike,
-    weights: ArrayLike | None = ...,
-    cluster: ArrayLike | None = ...,
     reduce: Literal["mean"] = ...,
-    missing: Missing = ...,
     twice: bool = ...,
+    **common: Unpack[Common],
 ) -> Score: ...
 @overload
 def quantile_score(
-    y: ArrayLike,
-    p: ArrayLike,
-    *,
-    level: ArrayLike,
-    weights: ArrayLike | None = ...,
-    cluster: ArrayLike | None = ...,
-    reduce: None,
-    missing: Missing = ...,
-    twice: bool = ...,
+    y: ArrayLike, p: ArrayLike, *, level: ArrayLike, reduce: None, twice: bool = ..., **common: Unpack[Common]
 ) -> Floats: ...
 def quantile_score(
     y: ArrayLike,
@@ -96,25 +86,11 @@ def quantile_score(
 
 @overload
 def interval_score(
-    y: ArrayLike,
-    p: ArrayLike,
-    *,
-    alpha: float,
-    weights: ArrayLike | None = ...,
-    cluster: ArrayLike | None = ...,
-    reduce: Literal["mean"] = ...,
-    missing: Missing = ...,
+    y: ArrayLike, p: ArrayLike, *, alpha: float, reduce: Literal["mean"] = ..., **common: Unpack[Common]
 ) -> Score: ...
 @overload
 def interval_score(
-    y: ArrayLike,
-    p: ArrayLike,
-    *,
-    alpha: float,
-    weights: ArrayLike | None = ...,
-    cluster: ArrayLike | None = ...,
-    reduce: None,
-    missing: Missing = ...,
+    y: ArrayLike, p: ArrayLike, *, alpha: float, reduce: None, **common: Unpack[Common]
 ) -> Floats: ...
 def interval_score(
     y: ArrayLike,

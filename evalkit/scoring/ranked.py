@@ -7,14 +7,14 @@ by how far from the outcome it put its probability, not only by how much it put 
 
 from __future__ import annotations
 
-from typing import Literal, overload
+from typing import Literal, Unpack, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from evalkit.exact_sums import Floats
 from evalkit.scoring.inputs import Missing, categorical_items
-from evalkit.scoring.rules import scored
+from evalkit.scoring.rules import Common, scored
 from evalkit.scoring.score import Score
 
 
@@ -23,22 +23,13 @@ def ranked_probability_score(
     y: ArrayLike,
     p: ArrayLike,
     *,
-    weights: ArrayLike | None = ...,
-    cluster: ArrayLike | None = ...,
     reduce: Literal["mean"] = ...,
-    missing: Missing = ...,
     normalize: bool = ...,
+    **common: Unpack[Common],
 ) -> Score: ...
 @overload
 def ranked_probability_score(
-    y: ArrayLike,
-    p: ArrayLike,
-    *,
-    weights: ArrayLike | None = ...,
-    cluster: ArrayLike | None = ...,
-    reduce: None,
-    missing: Missing = ...,
-    normalize: bool = ...,
+    y: ArrayLike, p: ArrayLike, *, reduce: None, normalize: bool = ..., **common: Unpack[Common]
 ) -> Floats: ...
 def ranked_probability_score(
     y: ArrayLike,

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, TypedDict
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from evalkit.exact_sums import Floats, chunks, streamed_sum
-from evalkit.scoring.inputs import Items
+from evalkit.scoring.inputs import Items, Missing
 from evalkit.scoring.score import Score, mean
 
 Reduce = Literal["mean"] | None
+
+
+class Common(TypedDict, total=False):
+    """The keywords that every rule takes besides ``reduce``, for the overloads by ``reduce``."""
+
+    weights: ArrayLike | None
+    cluster: ArrayLike | None
+    missing: Missing
+
+
 #: item scores of the outcomes and forecasts of a slice; ``out`` is scratch that may hold the answer
 Rule = Callable[[Floats, Floats, Floats], Floats]
 

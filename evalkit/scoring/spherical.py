@@ -5,37 +5,23 @@ The reward p_y / ‖p‖ is turned round so that, as everywhere here, small is g
 
 from __future__ import annotations
 
-from typing import Literal, overload
+from typing import Literal, Unpack, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from evalkit.exact_sums import Floats
 from evalkit.scoring.inputs import Missing, binary_items, categorical_items, floats
-from evalkit.scoring.rules import Rule, scored
+from evalkit.scoring.rules import Common, Rule, scored
 from evalkit.scoring.score import Score
 
 
 @overload
 def spherical_score(
-    y: ArrayLike,
-    p: ArrayLike,
-    *,
-    weights: ArrayLike | None = ...,
-    cluster: ArrayLike | None = ...,
-    reduce: Literal["mean"] = ...,
-    missing: Missing = ...,
+    y: ArrayLike, p: ArrayLike, *, reduce: Literal["mean"] = ..., **common: Unpack[Common]
 ) -> Score: ...
 @overload
-def spherical_score(
-    y: ArrayLike,
-    p: ArrayLike,
-    *,
-    weights: ArrayLike | None = ...,
-    cluster: ArrayLike | None = ...,
-    reduce: None,
-    missing: Missing = ...,
-) -> Floats: ...
+def spherical_score(y: ArrayLike, p: ArrayLike, *, reduce: None, **common: Unpack[Common]) -> Floats: ...
 def spherical_score(
     y: ArrayLike,
     p: ArrayLike,
