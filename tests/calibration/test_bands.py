@@ -136,7 +136,7 @@ def test_a_seed_changes_the_draws_and_the_same_seed_does_not() -> None:
     rng = np.random.default_rng(6)
     p = rng.uniform(size=80)
     y = (rng.uniform(size=80) < p).astype(float)
-    low = [reliability_diagram(y, p, seed=s, replicates=60).band.low for s in (0, 0, 1)]  # type: ignore[union-attr]
+    low = [reliability_diagram(y, p, seed=s, replicates=60).band.low for s in (0, 0, 1)]
     assert low[0].tobytes() == low[1].tobytes()
     assert low[0].tobytes() != low[2].tobytes()
 
@@ -150,7 +150,7 @@ def test_clusters_widen_the_bands() -> None:
         for method in ("corp", "binned"):
             width = []
             for labels in (None, cluster):
-                b = reliability_diagram(y, p, method, band, cluster=labels, replicates=200).band  # type: ignore[arg-type]
+                b = reliability_diagram(y, p, method, band, cluster=labels, replicates=200).band
                 assert b is not None
                 width.append(float((b.high - b.low).mean()))
             assert width[1] > 1.5 * width[0], (band, method)
@@ -162,8 +162,7 @@ def test_a_simultaneous_band_is_wider_than_a_pointwise_one() -> None:
     y = (rng.uniform(size=300) < p).astype(float)
     for band in ("consistency", "confidence"):
         point, whole = (
-            reliability_diagram(y, p, band=band, simultaneous=s, replicates=200).band  # type: ignore[arg-type]
-            for s in (False, True)
+            reliability_diagram(y, p, band=band, simultaneous=s, replicates=200).band for s in (False, True)
         )
         assert point is not None
         assert whole is not None

@@ -48,7 +48,7 @@ def test_bins_are_closed_below() -> None:
 def test_both_ways_to_find_a_bin_agree_with_its_edges(p: list[float], bins: int) -> None:
     for binning in ("width", "mass"):
         x = np.array(p)
-        edges = bin_edges(x, bins, binning)  # type: ignore[arg-type]
+        edges = bin_edges(x, bins, binning)
         cell = cells(x, edges)
         assert (edges[cell] <= x).all()
         last = len(edges) - 2
@@ -100,7 +100,7 @@ def test_debiasing_by_cluster_knows_neither_order_nor_names(
         y, p, cluster = (np.array(column) for column in zip(*rows, strict=True))
         return [
             calibration_error(y, p, norm, debiased=True, bins=3, cluster=sign * cluster).value
-            for norm in ("l1", "l2")  # type: ignore[arg-type]
+            for norm in ("l1", "l2")
         ]
 
     shuffled = items.copy()
@@ -112,7 +112,7 @@ def test_l1_is_at_most_l2_at_most_the_largest() -> None:
     rng = np.random.default_rng(1)
     p = rng.random(300)
     y = rng.integers(0, 2, 300)
-    l1, l2, largest = (float(calibration_error(y, p, norm)) for norm in ("l1", "l2", "max"))  # type: ignore[arg-type]
+    l1, l2, largest = (float(calibration_error(y, p, norm)) for norm in ("l1", "l2", "max"))
     assert 0 < l1 < l2 < largest
 
 
@@ -143,13 +143,13 @@ def test_clusters_that_repeat_items_are_debiased_as_if_taken_once() -> None:
     p = rng.random(150)
     y = (rng.random(150) < p).astype(float)
     for norm in ("l1", "l2"):
-        once = calibration_error(y, p, norm, debiased=True).value  # type: ignore[arg-type]
+        once = calibration_error(y, p, norm, debiased=True).value
         again = calibration_error(
             np.tile(y, 3),
             np.tile(p, 3),
             norm,
             debiased=True,
-            cluster=np.tile(np.arange(150), 3),  # type: ignore[arg-type]
+            cluster=np.tile(np.arange(150), 3),
         ).value
         assert again == pytest.approx(once, rel=1e-9)
 

@@ -232,7 +232,7 @@ def test_an_inconsistent_score_is_refused() -> None:
     with pytest.raises(ValueError, match="NaN"):
         corp_decomposition(y, p, lambda y, p: np.full_like(p, np.nan))
     with pytest.raises(ValueError, match="'brier', 'log'"):
-        corp_decomposition(y, p, "brier_score")  # type: ignore[arg-type]
+        corp_decomposition(y, p, "brier_score")
 
 
 def test_the_log_score_of_a_fractional_outcome_is_the_cross_entropy() -> None:

@@ -162,8 +162,8 @@ def test_classwise_and_top_label_have_intervals() -> None:
     overconfident = p**3 / (p**3).sum(axis=1, keepdims=True)
     for kind in ("top-label", "classwise"):
         for norm in ("l1", "l2"):
-            fair = calibration_error(happened, p, norm, kind=kind, bins=5)  # type: ignore[arg-type]
-            unfair = calibration_error(happened, overconfident, norm, kind=kind, bins=5)  # type: ignore[arg-type]
+            fair = calibration_error(happened, p, norm, kind=kind, bins=5)
+            unfair = calibration_error(happened, overconfident, norm, kind=kind, bins=5)
             assert fair.interval().low == 0
             assert fair.p_value > 0.05
             assert 0 < unfair.interval().low < unfair.value < unfair.interval().high

@@ -69,7 +69,7 @@ def test_terms_add_up_to_the_score(
     items: list[tuple[int, float, int]], bins: int | None, corrected: bool, binning: str
 ) -> None:
     y, p, cluster = (list(column) for column in zip(*items, strict=True))
-    found = murphy_decomposition(y, p, bins, corrected, binning=binning, cluster=cluster)  # type: ignore[arg-type]
+    found = murphy_decomposition(y, p, bins, corrected, binning=binning, cluster=cluster)
     assert found.score == float(brier_score(y, p))
     assert found.rel - found.gres + found.unc == pytest.approx(found.score, abs=1e-14)
     if not corrected:
@@ -88,7 +88,7 @@ def test_order_of_rows_and_names_of_clusters_change_no_bit(
         return figures(murphy_decomposition(y, p, bins, True, cluster=sign * cluster))
 
     shuffled = items.copy()
-    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    random.shuffle(shuffled)
     assert of(items, 1) == of(shuffled, -1)
 
 
@@ -137,7 +137,7 @@ def test_clusters_widen_the_correction() -> None:
 )
 def test_bad_input_is_named(y: list[float], p: list[float], bins: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        murphy_decomposition(y, p, bins)  # type: ignore[arg-type]
+        murphy_decomposition(y, p, bins)
 
 
 def test_missing_items_are_dropped_and_counted() -> None:

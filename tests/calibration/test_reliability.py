@@ -175,7 +175,7 @@ def test_sixteen_thousand_clustered_rows_take_seconds(shared_data: Path) -> None
         diagram = reliability_diagram(
             races["probwin_outcome"],
             races["probwin"],
-            band=band,  # type: ignore[arg-type]
+            band=band,
             simultaneous=simultaneous,
             cluster=race,
         )

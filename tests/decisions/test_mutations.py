@@ -80,7 +80,7 @@ def run(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Worl
         for known, result in scored:
             if known == inputs:
                 return result
-        scored.append((inputs, real(*inputs)))  # type: ignore[arg-type]
+        scored.append((inputs, real(*inputs)))
         return scored[-1][1]
 
     monkeypatch.setattr(run_document, "score_response", remembering)
@@ -325,7 +325,7 @@ FOLDERS = ("", "part-a", "part-a/case-bbi-2007-07", "instructions", "sealed", "e
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_no_folder_takes_anything_more_or_changes(revealed: World, folder: str) -> None:
     changes: dict[str, Callable[[Path], None]] = {
-        f"empty file {name}": lambda run, name=name: (run / folder / name).touch()  # type: ignore[misc]
+        f"empty file {name}": lambda run, name=name: (run / folder / name).touch()
         for name in ("x", ".hidden", "plan.json~", "run.json.bak", "PLAN.JSON", "\u00e9.json", " ")
     }
     changes["empty folder"] = lambda run: (run / folder / "more").mkdir()

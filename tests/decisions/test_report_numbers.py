@@ -114,7 +114,7 @@ def test_w38_scenarios_that_begin_alike_stay_apart(
         for scenario, text in zip(value["scenarios"], texts, strict=True):
             scenario["description"] = text
         value["part_b"]["realized_scenario_id"] = realized
-    sheets, pairs = write_sheets(tmp_path / "sheets", values)  # type: ignore[arg-type]
+    sheets, pairs = write_sheets(tmp_path / "sheets", values)
     import_cases(sheets, pairs, tmp_path / "cases", frozen_at=FROZEN_AT)
     world = make_world(tmp_path / "w", cases=tmp_path / "cases", pair="pair-ferries")
     evaluate_world(world)

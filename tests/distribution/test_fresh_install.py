@@ -20,7 +20,7 @@ def reported(out: Path) -> dict[str, object]:
     """The numbers of the demo's report, without what differs from run to run."""
     (results,) = out.glob("report-decisions/*/results.json")
     value: dict[str, object] = json.loads(results.read_text())
-    value = value.get("results", value)  # type: ignore[assignment]
+    value = value.get("results", value)
     return {k: v for k, v in value.items() if k in ("process", "calibration")}
 
 

@@ -70,7 +70,7 @@ def test_the_set_does_not_change() -> None:
     copy["forecast"] = 0.0
     assert float(made.score("brier")["A"]) == before
     with pytest.raises(AttributeError):
-        made.kind = "ordinal"  # type: ignore[misc]
+        made.kind = "ordinal"
 
 
 @given(st.permutations(range(6)))
@@ -144,7 +144,7 @@ def test_ordinal_problems(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(EvalkitError) as caught:
         ForecastSet.from_frame(ordinal(**changes), **CLASSES)
     said = caught.value
-    place, what = re.fullmatch(r"(.*?): (.*)", message).groups()  # type: ignore[union-attr]
+    place, what = re.fullmatch(r"(.*?): (.*)", message).groups()
     assert what in said.what
     assert place in said.where
 
@@ -217,7 +217,7 @@ def test_weights_and_clusters_reach_the_score() -> None:
     frame = pd.DataFrame({"p": [0.2, 0.8], "y": [0, 0], "weight": [3, 1], "cluster": ["c", "c"]})
     score = ForecastSet.from_frame(frame).score()["forecast"]
     assert float(score) == pytest.approx((3 * 0.04 + 0.64) / 4)
-    assert score.cluster.tolist() == ["c", "c"]  # type: ignore[union-attr]
+    assert score.cluster.tolist() == ["c", "c"]
 
 
 def test_fractional_outcomes_only_where_allowed() -> None:

@@ -25,11 +25,11 @@ def test_the_four_are_as_described() -> None:
     rows = {row.forecaster: row for row in board.rows}
     mcb = {who: row.mcb for who, row in rows.items()}
     dsc = {who: row.dsc for who, row in rows.items()}
-    assert mcb["Ada"] < 0.002  # type: ignore[operator]
-    assert mcb["Bo"] > 0.015  # type: ignore[operator]
-    assert 0.008 < mcb["Cleo"] < 0.02  # type: ignore[operator]
-    assert mcb["Dan"] < 0.001  # type: ignore[operator]
-    assert dsc["Cleo"] > dsc["Ada"] + 0.01  # type: ignore[operator]
+    assert mcb["Ada"] < 0.002
+    assert mcb["Bo"] > 0.015
+    assert 0.008 < mcb["Cleo"] < 0.02
+    assert mcb["Dan"] < 0.001
+    assert dsc["Cleo"] > dsc["Ada"] + 0.01
     assert dsc["Bo"] == pytest.approx(dsc["Ada"], abs=0.001)
     assert dsc["Dan"] == 0.0
 

@@ -32,7 +32,7 @@ def partial(out: Path) -> Path:
 
 
 def record(folder: Path) -> dict[str, Any]:
-    return json.loads((folder / "run.json").read_text())  # type: ignore[no-any-return]
+    return json.loads((folder / "run.json").read_text())
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_a_derived_key_is_skipped_when_done_and_only_then(
     assert (again.directory, again.results, again.seconds) == (first.directory, first.results, first.seconds)
     for other in ({"given": {"a": 2}}, {"data": {"cases": "sha256:00"}}):
         with pytest.raises(pytest.fail.Exception):
-            run(simple, tmp_path / "out", **other)  # type: ignore[arg-type]
+            run(simple, tmp_path / "out", **other)
     monkeypatch.setattr("evalkit.__version__", "9.9")
     with pytest.raises(pytest.fail.Exception):
         run(simple, tmp_path / "out")

@@ -71,7 +71,7 @@ def test_size_language_policy_and_no_requests(executed: Execution, page: Beautif
     assert page.html["lang"] == "en"
     policy = page.find("meta", attrs={"http-equiv": "Content-Security-Policy"})
     assert policy is not None
-    assert policy["content"] == "default-src 'none'; style-src 'unsafe-inline'; img-src data:"  # type: ignore[index]
+    assert policy["content"] == "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
     assert_offline(page)
 
 
@@ -93,7 +93,7 @@ def test_title_and_contents_come_from_the_headings(page: BeautifulSoup) -> None:
     assert [a.text for a in page.select("nav a")] == [
         "Method", "Sensitivity", "Results", "What is not proven", "How to reproduce",
     ]  # fmt: skip
-    assert page.find("h1").parent.name == "header"  # type: ignore[union-attr]
+    assert page.find("h1").parent.name == "header"
 
 
 def test_no_code_and_no_prompts_but_every_output(executed: Execution, page: BeautifulSoup) -> None:
@@ -131,7 +131,7 @@ def test_figures_follow_light_and_dark(page: BeautifulSoup) -> None:
 
 def test_math_is_mathml(page: BeautifulSoup) -> None:
     assert len(page.find_all("math")) == 4
-    assert "$" not in page.find("main").get_text()  # type: ignore[union-attr]
+    assert "$" not in page.find("main").get_text()
     assert page.find("math", attrs={"display": "block"}) is not None
     assert not page.select("p > div")
 
@@ -153,8 +153,8 @@ def test_kinds_of_math(tmp_path: Path, source: str, blocks: int) -> None:
 
 def test_math_that_does_not_convert_stays_visible(tmp_path: Path) -> None:
     page = exported(tmp_path, new_markdown_cell(r"so $\left( x$ there"))
-    assert "x" in page.main.text  # type: ignore[union-attr]
-    assert r"\left( x" in page.main.text or page.find("math")  # type: ignore[union-attr]
+    assert "x" in page.main.text
+    assert r"\left( x" in page.main.text or page.find("math")
 
 
 def test_hostile_markup_is_left_out_visibly(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_hostile_markup_is_left_out_visibly(tmp_path: Path) -> None:
     remarks = [p.text for p in page.select(".left-out")]
     assert sum("script" in remark for remark in remarks) == 2
     assert sum("https://example.org/x.png" in remark for remark in remarks) == 2
-    assert page.main.text.count("kept") == 2  # type: ignore[union-attr]
+    assert page.main.text.count("kept") == 2
 
 
 def test_task_lists_keep_their_boxes(tmp_path: Path) -> None:
@@ -251,10 +251,10 @@ def test_repeated_headings_and_ids_stay_unique(tmp_path: Path) -> None:
 
 
 def test_the_footer_says_where_the_numbers_come_from(page: BeautifulSoup) -> None:
-    text = page.footer.text  # type: ignore[union-attr]
+    text = page.footer.text
     assert "numpy" in text
     assert "run.ipynb" in text
-    assert page.footer.find("code", string="samples") is not None  # type: ignore[union-attr]
+    assert page.footer.find("code", string="samples") is not None
 
 
 def test_a_title_may_be_given_and_an_empty_notebook_has_a_page(tmp_path: Path) -> None:
@@ -262,7 +262,7 @@ def test_a_title_may_be_given_and_an_empty_notebook_has_a_page(tmp_path: Path) -
     page = BeautifulSoup(export_html(path, tmp_path / "e.html", title="A & B").read_text(), "html.parser")
     assert page.title is not None
     assert page.title.text == "A & B"
-    assert exported(tmp_path).title.text == "n.ipynb"  # type: ignore[union-attr]
+    assert exported(tmp_path).title.text == "n.ipynb"
 
 
 def test_report_for_a_run_folder_and_a_notebook(executed: Execution, tmp_path: Path) -> None:

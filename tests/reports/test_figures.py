@@ -30,7 +30,7 @@ ESTIMATES = [Estimate("one", 0.1, -0.1, 0.3, 4), Estimate("two", 0.2, 0.1, 0.3)]
     ids=["bars", "dots", "intervals"],
 )
 def test_same_data_same_bytes_with_text_as_text(make: object) -> None:
-    first, second = svg(make()), svg(make())  # type: ignore[operator]
+    first, second = svg(make()), svg(make())
     assert first == second
     assert "<text" in first
     assert "<dc:date>" not in first

@@ -189,14 +189,14 @@ def test_a_small_p_beside_an_interval_with_zero_is_explained() -> None:
     frame = pd.DataFrame({"a": np.where(y, 0.7, 0.3), "b": np.where(y, 0.6, 0.4), "y": y})
     frame.loc[0, "b"] = 0.1
     report = ForecastReport(ForecastSet.from_frame(frame, {"forecast": ["a", "b"]}))
-    (pair,) = report.comparison.comparison.pairs  # type: ignore[union-attr]
+    (pair,) = report.comparison.comparison.pairs
     assert pair.p < 0.01
     assert pair.low < 0 < pair.high
-    assert "two methods" in report.comparison.table().note  # type: ignore[union-attr]
+    assert "two methods" in report.comparison.table().note
     frame = frame.loc[frame.index.repeat(100)].reset_index(drop=True)
     clear = ForecastReport(ForecastSet.from_frame(frame, {"forecast": ["a", "b"]})).comparison
-    assert clear.comparison.pairs[0].high < 0  # type: ignore[union-attr]
-    assert "two methods" not in clear.table().note  # type: ignore[union-attr]
+    assert clear.comparison.pairs[0].high < 0
+    assert "two methods" not in clear.table().note
 
 
 def test_the_same_set_gives_the_same_figures(shown: list[tuple[str, str, str]]) -> None:

@@ -20,7 +20,7 @@ def test_a_table_has_caption_scopes_and_numeric_columns() -> None:
     assert soup.caption.text == "Scores & seals"
     assert [th["scope"] for th in soup.select("thead th")] == ["col"] * 3
     assert [th["scope"] for th in soup.select("tbody th")] == ["row"] * 2
-    assert soup.select_one("tbody th").text == "<b>A"  # type: ignore[union-attr]
+    assert soup.select_one("tbody th").text == "<b>A"
     assert [td.text for td in soup.select("td.num")] == ["−0.50", "–"]
     assert "style=" not in table._repr_html_()
     assert soup.select_one("div.table-scroll[tabindex='0'][aria-label='Scores & seals']")

@@ -180,7 +180,7 @@ def test_item_scores_come_as_an_array() -> None:
     assert isinstance(items, np.ndarray)
     assert items.tolist() == pytest.approx([0.04, 0.09])
     with pytest.raises(ValueError, match="reduce"):
-        brier_score([1], [0.5], reduce="sum")  # type: ignore[call-overload]
+        brier_score([1], [0.5], reduce="sum")
 
 
 @pytest.mark.parametrize("clip", [1e-3, 1e-9, 1e-15, 1e-17, 1e-300])

@@ -118,16 +118,16 @@ def test_crps_far_from_zero_loses_no_digits() -> None:
         (lambda: interval_score([1], [[2, 3]], alpha=90), "alpha"),
         (lambda: interval_score([1], [2], alpha=0.1), r"expected \(n, 2\)"),
         (lambda: crps_ensemble([1], [[2.0]], estimator="fair"), "two members"),
-        (lambda: crps_ensemble([1], [[2.0]], estimator="pwm"), "estimator"),  # type: ignore[call-overload]
+        (lambda: crps_ensemble([1], [[2.0]], estimator="pwm"), "estimator"),
         (lambda: crps_ensemble([math.inf], [[2.0]]), "an outcome that is not finite"),
         (lambda: crps_ensemble([1], [[math.inf]]), "a forecast that is not finite"),
         (lambda: log_score([1], [0.5], clip=0.7), "clip"),
-        (lambda: brier_score([1], [[0.5, 0.5]], scale="double"), "scale"),  # type: ignore[call-overload]
+        (lambda: brier_score([1], [[0.5, 0.5]], scale="double"), "scale"),
     ],
 )
 def test_errors(call: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        call()  # type: ignore[operator]
+        call()
 
 
 def test_clipping_is_opted_in_and_reported() -> None:

@@ -52,7 +52,7 @@ def test_a_name_that_is_taken_while_we_write_is_not_replaced(
 
     def late(old: str, new: str, **named: object) -> None:
         (tmp_path / "out").write_bytes(b"theirs")
-        real(old, new, **named)  # type: ignore[arg-type]
+        real(old, new, **named)
 
     monkeypatch.setattr(exchange, "rename_new", late)
     with pytest.raises(EvalkitError, match="the file exists already") as caught:

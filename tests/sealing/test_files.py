@@ -22,7 +22,7 @@ def test_a_file_swapped_after_the_check_is_not_read(tmp_path: Path, monkeypatch:
     real = files.check_regular
 
     def swap(found: os.stat_result, **arguments: object) -> None:
-        real(found, **arguments)  # type: ignore[arg-type]
+        real(found, **arguments)
         (tmp_path / "other").write_bytes(b"swapped")
         (tmp_path / "other").replace(tmp_path / "file")
 

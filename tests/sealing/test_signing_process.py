@@ -16,7 +16,7 @@ from evalkit.sealing.signing_process import MAX_FRAME, read_frame, serve, write_
 
 def frames(data: bytes) -> list[bytes]:
     stream = io.BytesIO(data)
-    return list(iter(lambda: read_frame(stream), None))  # type: ignore[arg-type]
+    return list(iter(lambda: read_frame(stream), None))
 
 
 def test_frames() -> None:

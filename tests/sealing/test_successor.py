@@ -48,7 +48,7 @@ def own(places: Places) -> str:
 
 def turn(places: Places, at: datetime = START, **other: object) -> Rotated:
     arguments = {"passphrase": lambda: None, "clock": lambda: at} | other
-    return rotate(places, places.trust, **arguments)  # type: ignore[arg-type]
+    return rotate(places, places.trust, **arguments)
 
 
 @pytest.fixture
@@ -344,7 +344,7 @@ def test_a_keys_folder_that_others_may_write_is_refused(
 def test_a_rotation_is_not_dated_before_the_last_entry_of_the_ledger(places: Places) -> None:
     old = own(places)
     for at in (START, START + DAY):
-        Ledger(places.ledger(old), clock=lambda at=at: at).append("note")  # type: ignore[misc]
+        Ledger(places.ledger(old), clock=lambda at=at: at).append("note")
     before = places.trust.read_bytes()
     for at in (START + DAY / 2, START + DAY - CLOCK_TOLERANCE - timedelta(microseconds=1)):
         with pytest.raises(EvalkitError, match="is behind the last entry"):

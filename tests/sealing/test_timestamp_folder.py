@@ -87,10 +87,10 @@ def test_killed_while_writing_leaves_a_whole_token_or_none(
             files.replace_at(
                 *arguments,
                 **other,
-                observe=lambda at: os._exit(9) if at == step else None,  # type: ignore[arg-type]
+                observe=lambda at: os._exit(9) if at == step else None,
             )
 
-        module.replace_at = dies  # type: ignore[assignment]
+        module.replace_at = dies
         write_token(run, "ex-ante", response, DATA, pinned)
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9

@@ -173,7 +173,7 @@ class OpenSSL:
         what = ["-queryfile", "v.tsq"] if query else ["-data", "v.data"]
         at = re.search(rb"\x18\x0f(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)Z", response)
         try:
-            time = datetime(*map(int, at.groups()), tzinfo=UTC) if at else NOW  # type: ignore[misc, arg-type]
+            time = datetime(*map(int, at.groups()), tzinfo=UTC) if at else NOW
         except ValueError:
             time = NOW
         try:

@@ -135,7 +135,7 @@ def test_where_nothing_varies_there_is_no_interval(x: list[float], cluster: Any,
     result = bootstrap_mean(x, cluster=cluster)
     assert said in result.reason
     for kind in ("bca", "percentile"):
-        assert all(math.isnan(bound) for bound in result.interval(kind=kind))  # type: ignore[arg-type]
+        assert all(math.isnan(bound) for bound in result.interval(kind=kind))
 
 
 @settings(max_examples=40, deadline=None)

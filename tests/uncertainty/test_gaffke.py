@@ -150,7 +150,7 @@ def coverage(draw: object, mean: float, n: int, repeats: int) -> float:
     generator = np.random.default_rng(20261130)
     hits = 0
     for _ in range(repeats):
-        low, high = gaffke_interval(draw(generator, n), 0, 1)  # type: ignore[operator]
+        low, high = gaffke_interval(draw(generator, n), 0, 1)
         hits += low <= mean <= high
     return hits / repeats
 

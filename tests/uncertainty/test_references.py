@@ -24,7 +24,7 @@ def paired(shared_data: Path) -> dict[str, Any]:
 def test_market_forecasts(shared_data: Path, cluster: str, kind: str, se: float) -> None:
     frame = pd.read_csv(shared_data / "scoring" / "forecastbench_market_freeze.csv.gz")
     scores = (frame.p - frame.y) ** 2
-    result = cluster_se(scores, frame[cluster], kind)  # type: ignore[arg-type]
+    result = cluster_se(scores, frame[cluster], kind)
     assert result.mean == pytest.approx(0.09268692282160014, rel=1e-14)
     assert result.se == pytest.approx(se, rel=1e-12)
     assert cluster_se(scores, np.arange(2015)).se == pytest.approx(0.0038036418337026446, rel=1e-12)

@@ -82,7 +82,7 @@ def test_equal_weights_are_no_weights() -> None:
 )
 def test_what_is_refused(x: object, weights: object, cluster: object, said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        checked_sample(x, weights, cluster)  # type: ignore[arg-type]
+        checked_sample(x, weights, cluster)
 
 
 @pytest.mark.parametrize("factor", [1e-300, 1e-160, 1e160, 1e300])
@@ -120,4 +120,4 @@ def test_pandas_objects_are_not_paired_by_position() -> None:
 @pytest.mark.parametrize("x", [["a", "b"], [1j, 2.0]], ids=["text", "complex"])
 def test_what_is_no_number_is_named(x: list[object]) -> None:
     with pytest.raises(ValueError, match="x does not hold numbers"):
-        mean_interval(x)  # type: ignore[arg-type]
+        mean_interval(x)

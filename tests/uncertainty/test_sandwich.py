@@ -155,9 +155,9 @@ def test_order_and_names_change_nothing(seed: int, n: int, weighted: bool, kind:
     order = generator.permutation(n)
     names = np.array([f"name {k}" for k in generator.permutation(6)])
     shuffled = cluster_se(
-        x[order], names[cluster][order], kind, None if weights is None else weights[order]  # type: ignore[arg-type]
+        x[order], names[cluster][order], kind, None if weights is None else weights[order]
     )  # fmt: skip
-    assert shuffled == cluster_se(x, cluster, kind, weights)  # type: ignore[arg-type]
+    assert shuffled == cluster_se(x, cluster, kind, weights)
 
 
 @settings(max_examples=60, deadline=None)
@@ -171,7 +171,7 @@ def test_the_unit_of_weights_does_not_matter(seed: int, unit: float) -> None:
 
 def test_unknown_kinds_and_levels_are_refused() -> None:
     with pytest.raises(ValueError, match="cr3"):
-        cluster_se([1.0, 2.0], [0, 1], "cr3")  # type: ignore[arg-type]
+        cluster_se([1.0, 2.0], [0, 1], "cr3")
     with pytest.raises(ValueError, match="alpha"):
         cluster_se([1.0, 2.0], [0, 1]).interval(1.0)
 

@@ -39,7 +39,7 @@ alternatives = pytest.mark.parametrize("alternative", ["two-sided", "greater", "
 @example([0.1, 0.2, -0.3])
 @example([0.3, 0.3, -0.1, 0.1, 0.2])
 def test_it_is_the_share_of_all_patterns(alternative: str, d: list[float]) -> None:
-    result = sign_flip_test(d, alternative=alternative)  # type: ignore[arg-type]
+    result = sign_flip_test(d, alternative=alternative)
     assert result.p_value == pytest.approx(enumerated(d, alternative), rel=1e-12)
     assert result.method.startswith("exact")
 
@@ -48,7 +48,7 @@ def test_it_is_the_share_of_all_patterns(alternative: str, d: list[float]) -> No
 def test_clusters_flip_as_a_whole(alternative: str) -> None:
     d = [0.5, -0.2, 0.75, 0.1, 0.4, -0.3, 0.2]
     cluster = ["a", "b", "a", "c", "c", "d", "b"]
-    result = sign_flip_test(d, cluster, alternative=alternative)  # type: ignore[arg-type]
+    result = sign_flip_test(d, cluster, alternative=alternative)
     assert result.p_value == pytest.approx(enumerated([1.25, 0.0, 0.5, -0.3], alternative), rel=1e-12)
     assert result.statistic == pytest.approx(sum(d) / 7)
     assert (result.n, result.n_clusters, result.n_flipped) == (7, 4, 3)
@@ -114,13 +114,13 @@ def test_forty_continuous_differences_are_exact() -> None:
 @alternatives
 def test_draws_come_near_the_exact_value(alternative: str, monkeypatch: pytest.MonkeyPatch) -> None:
     d = np.random.default_rng(7).normal(0.2, 1, 37)
-    exact = sign_flip_test(d, alternative=alternative).p_value  # type: ignore[arg-type]
+    exact = sign_flip_test(d, alternative=alternative).p_value
     monkeypatch.setattr(sign_flip, "MIDDLE", 0)
-    drawn = sign_flip_test(d, alternative=alternative, replicates=40_000)  # type: ignore[arg-type]
+    drawn = sign_flip_test(d, alternative=alternative, replicates=40_000)
     assert drawn.method == "monte-carlo"
     assert drawn.p_value == pytest.approx(exact, abs=4.5 * math.sqrt(exact * (1 - exact) / 40_000))
     assert drawn.p_value * 40_001 == pytest.approx(round(drawn.p_value * 40_001))
-    assert drawn.p_value != sign_flip_test(d, alternative=alternative, replicates=40_000, seed=1).p_value  # type: ignore[arg-type]
+    assert drawn.p_value != sign_flip_test(d, alternative=alternative, replicates=40_000, seed=1).p_value
 
 
 def test_draws_never_give_zero() -> None:
@@ -163,7 +163,7 @@ def test_nothing_to_flip_is_counted_as_one_pattern() -> None:
 )
 def test_bad_keywords_are_refused(keywords: dict[str, object], said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        sign_flip_test([1.0, 2.0], **keywords)  # type: ignore[arg-type]
+        sign_flip_test([1.0, 2.0], **keywords)
 
 
 @pytest.mark.parametrize("d", [[], [math.inf, 1.0], [math.nan, 1.0]])

@@ -57,7 +57,7 @@ def test_the_readme_section_works_as_it_is_written(tmp_path: Path) -> None:
         assert done.returncode == 0, (command, done.stderr)
         said += done.stdout
         if "keys init" in command:
-            key_ids[who] = re.search(r"sha256:[0-9a-f]{64}", done.stdout)[0]  # type: ignore[index]
+            key_ids[who] = re.search(r"sha256:[0-9a-f]{64}", done.stdout)[0]
         if handed_over:
             (other,) = (homes[o] / "work" / handed_over for o in homes if o != who)
             source = home / "work" / handed_over

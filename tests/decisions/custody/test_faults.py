@@ -20,7 +20,7 @@ def in_a_process(act: object) -> int:
     if pid == 0:
         code = 1
         with contextlib.suppress(EvalkitError):
-            act()  # type: ignore[operator]
+            act()
             code = 0
         os._exit(code)
     return pid
@@ -104,7 +104,7 @@ def test_a_disk_without_room_leaves_nothing_half_written(asked: Two, monkeypatch
 
 def test_many_processes_answer_one_request_with_one_opening(asked: Two) -> None:
     outs = [asked.root / f"o{n}" for n in range(4)]
-    pids = [in_a_process(lambda out=out: asked.answer(out=out)) for out in outs]  # type: ignore[misc]
+    pids = [in_a_process(lambda out=out: asked.answer(out=out)) for out in outs]
     assert [code_of(pid) for pid in pids] == [0] * 4
     assert len(asked.events("released")) == 1
     assert len({out.read_bytes() for out in outs}) == 1
@@ -120,7 +120,7 @@ def test_two_attestations_that_race_get_one_release(
         twin.ask()
         requests.append(twin.request)
     pids = [
-        in_a_process(lambda q=q, n=n: planned.answer(q, planned.root / f"o{n}"))  # type: ignore[misc]
+        in_a_process(lambda q=q, n=n: planned.answer(q, planned.root / f"o{n}"))
         for n, q in enumerate(requests)
     ]
     codes = [code_of(pid) for pid in pids]
@@ -144,7 +144,7 @@ def test_the_unpacked_request_is_private_and_gone_afterwards(
 
     def look(run_dir: Path, **options: object) -> object:
         seen.append(run_dir.parent.stat().st_mode & 0o777)
-        return real(run_dir, **options)  # type: ignore[arg-type]
+        return real(run_dir, **options)
 
     monkeypatch.setattr(module, "verify_run", look)
     asked.answer()
