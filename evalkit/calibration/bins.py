@@ -18,9 +18,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from evalkit.arrays import floats
 from evalkit.calibration.isotonic import forecast_of, sorted_keys
 from evalkit.exact_sums import Floats, GroupedSums, chunks
-from evalkit.scoring.inputs import Items, floats
+from evalkit.scoring.inputs import Items
 
 Binning = Literal["width", "mass"]
 Cells = NDArray[np.intp]

@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
+from evalkit.arrays import floats
 from evalkit.calibration.canonical import canonical, folds, units
 from evalkit.calibration.recalibration_maps import Method, RecalibrationMap, fitted
 from evalkit.exact_sums import Floats
 from evalkit.figure_style import COLOURS, new_axes, styled
 from evalkit.scoring.brier import brier_score
-from evalkit.scoring.inputs import Items, Missing, binary_items, categorical_items, floats
+from evalkit.scoring.inputs import Items, Missing, binary_items, categorical_items
 from evalkit.scoring.logarithmic import log_score
 from evalkit.scoring.wording import counted
 

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from evalkit.arrays import floats, same_index
 from evalkit.scoring.diebold_mariano import equal_differences
-from evalkit.scoring.inputs import floats
 from evalkit.scoring.score import mean
 from evalkit.scoring.wording import counted, interval_text
-from evalkit.uncertainty.sample import same_index
 
 if TYPE_CHECKING:
     import pandas as pd

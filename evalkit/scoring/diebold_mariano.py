@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from evalkit.arrays import floats, same_index
 from evalkit.exact_sums import Floats, order_free_sum
-from evalkit.scoring.inputs import floats
 from evalkit.scoring.wording import counted
-from evalkit.uncertainty.sample import same_index
 
 if TYPE_CHECKING:
     import pandas as pd

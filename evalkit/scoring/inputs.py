@@ -20,8 +20,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from evalkit.arrays import first_missing, floats, same_index
 from evalkit.exact_sums import Floats, chunks
-from evalkit.uncertainty.sample import cluster_codes, same_index, scaled_weights
+from evalkit.uncertainty.sample import cluster_codes, scaled_weights
 
 #: how far outside [0, 1] a probability may lie through rounding
 OUTSIDE = 1e-12
@@ -181,7 +182,7 @@ def _aligned(
                 else ""
             )
         )
-    weight = None if weights is None else _weights(weights, len(outcome))
+    weight = None if weights is None else item_weights(weights, len(outcome))
     label = None if cluster is None else labels(cluster, len(outcome))
     dropped = 0
     # A minimum passes NaN on; which items are NaN is looked for only then.
@@ -203,50 +204,22 @@ def _aligned(
     return Items(outcome, forecast, weight, label, dropped)
 
 
-def floats(values: ArrayLike, name: str) -> Floats:
-    """``values`` as float64, NaN where missing (None, pandas.NA, masked)."""
-    if type(values) is np.ndarray and values.dtype == np.float64:
-        return values
-    try:
-        if isinstance(values, np.ma.MaskedArray):
-            return np.asarray(np.ma.filled(values.astype(np.float64), np.nan))
-        if hasattr(values, "to_numpy"):
-            return _from_pandas(values)
-        array = np.asarray(values)
-        if array.dtype.kind == "c":
-            raise TypeError("complex numbers")
-        if array.dtype.kind in "mM":
-            raise TypeError("dates or durations")
-        return array.astype(np.float64, copy=False)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} does not hold numbers: {error}") from None
-
-
-def _from_pandas(values: Any) -> Floats:
-    if hasattr(values, "columns"):
-        return np.column_stack([_from_pandas(values[column]) for column in values.columns])
-    try:
-        return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
-    except TypeError:  # an object that is like pandas, and knows no na_value
-        return np.asarray(values.to_numpy()).astype(np.float64)
-
-
 def labels(cluster: ArrayLike, n: int) -> Labels:
     """Cluster labels, shape (n,), none of them missing."""
     array = np.asarray(cluster)
     if array.shape != (n,):
         raise ValueError(f"cluster has shape {array.shape}: expected ({n},), one label an item")
     if array.dtype.kind in "fcmMO":
-        # what is missing is None or does not equal itself (NaN, NaT; pandas.NA is neither true nor false)
-        none = np.array([v is None or type(v).__name__ == "NAType" or v != v for v in array.tolist()])
-        if none.any():
-            raise ValueError(f"cluster has no label for item {int(np.argmax(none))}: every item needs one")
+        place = first_missing(array.tolist())
+        if place is not None:
+            raise ValueError(f"cluster has no label for item {place}: every item needs one")
     if array.dtype.kind == "O" and not all(isinstance(label, str) for label in array.tolist()):
         return cluster_codes(array)[0]  # labels of different types do not sort: numbers in their place
     return array
 
 
-def _weights(weights: ArrayLike, n: int) -> Floats:
+def item_weights(weights: ArrayLike, n: int) -> Floats:
+    """Weights, shape (n,), finite and not negative, in a range whose powers stay finite."""
     array = floats(weights, "weights")
     if array.shape != (n,):
         raise ValueError(f"weights has shape {array.shape}: expected ({n},), one an item")

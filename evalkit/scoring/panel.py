@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from evalkit.arrays import first_missing, floats, is_missing, same_index
 from evalkit.exact_sums import Floats, order_free_sum
-from evalkit.scoring.inputs import Missing, _weights, floats
+from evalkit.scoring.inputs import Missing, item_weights
 from evalkit.scoring.wording import named_list
-from evalkit.uncertainty.sample import same_index
 
 Codes = NDArray[np.intp]
 
@@ -157,7 +157,7 @@ def panel(
     f, f_names = _coded(forecaster, n, "forecaster")
     q, q_names = _coded(question, n, "question")
     c = None if cluster is None else _coded(cluster, n, "cluster")[0]
-    w = None if weights is None else _weights(weights, n)
+    w = None if weights is None else item_weights(weights, n)
     t = None if time is None else _times(time, n)
     kept = _kept(scores, f, q, f_names, q_names, missing)
     dropped = np.bincount(f[~kept], minlength=len(f_names))
@@ -200,8 +200,7 @@ def _coded(values: ArrayLike, n: int, what: str) -> tuple[Codes, list[Hashable]]
     numbers: dict[Hashable, int] = {}
     codes = np.empty(n, dtype=np.intp)
     for row, label in enumerate(labels):
-        # what is missing is None or does not equal itself (NaN, NaT; pandas.NA is neither true nor false)
-        if label is None or type(label).__name__ == "NAType" or label != label:
+        if is_missing(label):
             raise ValueError(f"row {row} has no {what}: every row needs one")
         codes[row] = numbers.setdefault(label, len(numbers))
     return codes, list(numbers)
@@ -211,9 +210,8 @@ def _times(time: ArrayLike, n: int) -> NDArray[Any]:
     array = np.asarray(time)
     if array.shape != (n,):
         raise ValueError(f"time has shape {array.shape} and score has shape ({n},): expected the same")
-    missing = np.array([v is None or type(v).__name__ == "NAType" or v != v for v in list(array)], dtype=bool)
-    if missing.any():
-        raise ValueError(f"row {int(np.argmax(missing))} has no time: every row needs one")
+    if (row := first_missing(list(array))) is not None:
+        raise ValueError(f"row {row} has no time: every row needs one")
     try:
         codes = np.unique(array, return_inverse=True)[1]
     except TypeError:

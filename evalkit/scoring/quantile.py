@@ -17,8 +17,9 @@ from typing import Literal, Unpack, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
+from evalkit.arrays import floats
 from evalkit.exact_sums import Floats
-from evalkit.scoring.inputs import Missing, floats, real_items
+from evalkit.scoring.inputs import Missing, real_items
 from evalkit.scoring.rules import Common, scored
 from evalkit.scoring.score import Score
 

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from evalkit.arrays import floats, same_index
 from evalkit.exact_sums import Floats
 from evalkit.scoring.brier import brier_score
 from evalkit.scoring.ensemble import crps_ensemble
-from evalkit.scoring.inputs import Labels, Missing, floats
+from evalkit.scoring.inputs import Labels, Missing
 from evalkit.scoring.quantile import interval_score, quantile_score
 from evalkit.scoring.score import Score
 from evalkit.scoring.wording import counted
-from evalkit.uncertainty.sample import same_index
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,8 +10,9 @@ from typing import Literal, Unpack, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
+from evalkit.arrays import floats
 from evalkit.exact_sums import Floats
-from evalkit.scoring.inputs import Missing, binary_items, categorical_items, floats
+from evalkit.scoring.inputs import Missing, binary_items, categorical_items
 from evalkit.scoring.rules import Common, Rule, scored
 from evalkit.scoring.score import Score
 

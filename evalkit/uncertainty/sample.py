@@ -11,10 +11,12 @@ Rules
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from evalkit.arrays import first_missing, floats, same_index
 
 #: largest absolute value that is accepted: its square, summed, must stay finite
 LARGEST = 1e140
@@ -40,7 +42,7 @@ def checked_sample(
 ) -> Sample:
     """Values, weights and clusters, each of shape (n,); `ValueError` says what is wrong and where."""
     same_index(x=x, weights=weights, cluster=cluster)
-    values = _floats(x, "x")
+    values = floats(x, "x")
     if values.ndim != 1:
         raise ValueError(f"x has shape {values.shape}: expected (n,)")
     if np.isnan(values).any():
@@ -67,30 +69,8 @@ def checked_sample(
     return Sample(values, kept_weights, codes, n_clusters)
 
 
-def same_index(**given: Any) -> None:
-    """Pandas objects that are to be paired must have the same index."""
-    indexed = {name: v.index for name, v in given.items() if hasattr(v, "index") and hasattr(v, "to_numpy")}
-    names = list(indexed)
-    for name in names[1:]:
-        if not indexed[names[0]].equals(indexed[name]):
-            raise ValueError(
-                f"{names[0]} and {name} are pandas objects with different indexes: align them "
-                f"({name}.reindex({names[0]}.index)), or pass .to_numpy() to pair them by position"
-            )
-
-
-def _floats(values: ArrayLike, name: str) -> NDArray[np.float64]:
-    """``values`` as float64, NaN where they are masked."""
-    try:
-        if isinstance(values, np.ma.MaskedArray):
-            return np.asarray(np.ma.filled(values.astype(np.float64), np.nan))
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} does not hold numbers: {error}") from None
-
-
 def _checked_weights(weights: ArrayLike, n: int) -> NDArray[np.float64]:
-    checked = _floats(weights, "weights")
+    checked = floats(weights, "weights")
     if checked.shape != (n,):
         raise ValueError(f"weights have shape {checked.shape}: expected ({n},) as x has")
     wrong = ~(np.isfinite(checked) & (checked >= 0))
@@ -159,9 +139,8 @@ def _integer_codes(labels: NDArray[np.int64]) -> tuple[NDArray[np.intp], int]:
 def _object_codes(labels: NDArray[np.generic]) -> tuple[NDArray[np.intp], int]:
     numbers: dict[object, int] = {}
     codes = np.empty(len(labels), dtype=np.intp)
+    if (missing := first_missing(labels.tolist())) is not None:
+        raise ValueError(f"cluster[{missing}] is missing: every item needs a cluster")
     for at, label in enumerate(labels.tolist()):
-        # pandas.NA is neither equal to itself nor different from it
-        if label is None or type(label).__name__ == "NAType" or label != label:
-            raise ValueError(f"cluster[{at}] is missing: every item needs a cluster")
         codes[at] = numbers.setdefault(label, len(numbers))
     return codes, len(numbers)
