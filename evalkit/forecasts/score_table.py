@@ -149,7 +149,8 @@ class ScoreTable:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Scores with their intervals, best on top: adjusted ones where coverage differs."""
-        from evalkit.scoring.score_plot import interval_plot
+        from evalkit.interval_plot import interval_plot
+        from evalkit.scoring.score_plot import estimates
 
         rows = [row for row in self.rows if row.brier is not None]
         names = (
@@ -161,12 +162,10 @@ class ScoreTable:
             np.array([math.nan if (x := getattr(row, name)) is None else x for row in rows]) for name in names
         )
         return interval_plot(
-            [visible(row.forecaster) for row in rows],
-            value,
-            low,
-            high,
+            estimates([visible(row.forecaster) for row in rows], value, low, high, [row.n for row in rows]),
+            ax,
+            reference=None,
             xlabel=f"{'adjusted ' if self.adjusted else ''}Brier score, {100 * (1 - self.alpha):g}% interval",
-            ax=ax,
         )
 
     def _repr_html_(self) -> str:

@@ -8,12 +8,12 @@ none of papermill, nbconvert, matplotlib or pandas.
 from __future__ import annotations
 
 from evalkit.figure_style import figure_style
+from evalkit.interval_plot import Estimate
 from evalkit.reports.execution import Execution, execute
 from evalkit.reports.export import export_html, export_pdf, report_for
 from evalkit.reports.figures import (
     CaseProbabilities,
     DimensionScore,
-    Estimate,
     dimension_dots,
     interval_plot,
     probability_bars,

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from evalkit.errors import EvalkitError
 from evalkit.figure_style import COLOURS, MARKERS, SERIES, WIDTH, figure_style, styled
+from evalkit.interval_plot import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,17 +81,6 @@ class DimensionScore:
     dimension: str
     points: float
     weight: float
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """An estimate with its interval and the number of units it rests on."""
-
-    label: str
-    value: float
-    low: float
-    high: float
-    n: int | None = None
 
 
 @styled
@@ -222,47 +212,14 @@ def dimension_dots(rows: Sequence[DimensionScore], ax: Axes | None = None) -> Fi
     return fig
 
 
-@styled
 def interval_plot(
     rows: Sequence[Estimate], ax: Axes | None = None, *, reference: float | None = 0.0, xlabel: str = ""
 ) -> Figure:
-    """Estimates with their intervals above a reference line; n stands at the right."""
+    """The figure of `evalkit.interval_plot`: estimates with their intervals above a reference line."""
+    from evalkit.interval_plot import interval_plot as drawn
+
     _some(rows, "rows")
-    fig, axes = _axes(ax, height=0.9 + 0.42 * len(rows))
-    if reference is not None:
-        axes.axvline(reference, color=COLOURS["vermilion"], linewidth=1.2, linestyle=(0, (4, 2)), zorder=1)
-    for i, row in enumerate(rows):
-        axes.plot(
-            [row.low, row.high], [i, i], color=COLOURS["blue"], linewidth=2.2, solid_capstyle="butt", zorder=2
-        )
-        axes.plot(
-            [row.value],
-            [i],
-            marker="o",
-            markersize=7.5,
-            color=COLOURS["blue"],
-            markeredgecolor=COLOURS["paper"],
-            markeredgewidth=1,
-            zorder=3,
-        )
-        if row.n is not None:
-            axes.text(
-                1.02,
-                i,
-                f"n = {row.n:,}",
-                transform=axes.get_yaxis_transform(),
-                va="center",
-                fontsize=9.5,
-                color=COLOURS["muted"],
-            )
-    axes.set_yticks(range(len(rows)), [textwrap.fill(row.label, _LABEL_CHARACTERS) for row in rows])
-    axes.tick_params(axis="y", length=0)
-    axes.set_ylim(len(rows) - 0.4, -0.6)
-    axes.margins(x=0.06)
-    if xlabel:
-        axes.set_xlabel(xlabel)
-    axes.spines["left"].set_visible(False)
-    return fig
+    return drawn(rows, ax, reference=reference, xlabel=xlabel).get_figure(root=True)  # type: ignore[return-value]
 
 
 def _axes(ax: Axes | None, height: float) -> tuple[Figure, Axes]:

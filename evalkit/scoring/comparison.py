@@ -165,7 +165,8 @@ class Comparison:
 
         ``order``: of the forecasters in the matrix, all of them; by default by relative skill.
         """
-        from evalkit.scoring.score_plot import interval_plot, pair_matrix
+        from evalkit.interval_plot import interval_plot
+        from evalkit.scoring.score_plot import estimates, pair_matrix
 
         if self.reference is None and len(self.forecasters) > 2:
             order = self._from_best() if order is None else list(order)
@@ -182,15 +183,17 @@ class Comparison:
         rows = [self.pair(name, against) for name in self.forecasters if name != against]
         rows.sort(key=lambda pair: (math.isnan(pair.difference), pair.difference, by_name(pair.first)))
         return interval_plot(
-            [str(pair.first) for pair in rows],
-            np.array([pair.difference for pair in rows]),
-            np.array([pair.low for pair in rows]),
-            np.array([pair.high for pair in rows]),
-            zero=True,
+            estimates(
+                [str(pair.first) for pair in rows],
+                np.array([pair.difference for pair in rows]),
+                np.array([pair.low for pair in rows]),
+                np.array([pair.high for pair in rows]),
+                [pair.n for pair in rows],
+            ),
+            ax,
             filled=[pair.p_adjusted <= self.alpha for pair in rows],
             xlabel=f"mean score minus that of {against}; below 0 is better; "
             f"{100 * (1 - self.alpha):g} % interval; filled: p ≤ {self.alpha:g}",
-            ax=ax,
         )
 
     def _from_best(self) -> list[Hashable]:

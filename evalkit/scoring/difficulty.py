@@ -168,18 +168,17 @@ class DifficultyAdjusted:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Adjusted score of each forecaster with its interval, best on top; raw scores as open marks."""
-        from evalkit.scoring.score_plot import interval_plot
+        from evalkit.interval_plot import interval_plot
+        from evalkit.scoring.score_plot import estimates
 
         low, high = self.bounds()
         labels = [f"{name}" for name in self.forecasters]
         return interval_plot(
-            labels,
-            self.adjusted,
-            low,
-            high,
-            raw=self.raw,
+            estimates(labels, self.adjusted, low, high, self.n),
+            ax,
+            reference=None,
+            raw=self.raw.tolist(),
             xlabel=f"adjusted score, {100 * (1 - self.alpha):g} % interval (lower is better)",
-            ax=ax,
         )
 
     def _repr_html_(self) -> str:

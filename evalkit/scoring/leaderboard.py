@@ -144,17 +144,18 @@ class Leaderboard:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Adjusted scores with intervals, best on top; raw scores where nothing could be adjusted."""
-        from evalkit.scoring.score_plot import interval_plot
+        from evalkit.interval_plot import interval_plot
+        from evalkit.scoring.score_plot import estimates
 
         if self.difficulty is not None:
             return self.difficulty.plot(ax)
         return interval_plot(
-            [str(name) for name in self.forecasters],
-            self.raw,
-            self.raw_low,
-            self.raw_high,
+            estimates(
+                [str(name) for name in self.forecasters], self.raw, self.raw_low, self.raw_high, self.n
+            ),
+            ax,
+            reference=None,
             xlabel=f"raw score, {100 * (1 - self.alpha):g} % interval (not comparable: no common questions)",
-            ax=ax,
         )
 
     def _repr_html_(self) -> str:

@@ -1,7 +1,7 @@
-"""Figures of scores: intervals one below the other, and a matrix of pairs.
+"""Figures of scores: rows for the plot of intervals, and a matrix of pairs.
 
-Made for 360 px: one column, a row of text height for each forecaster, labels cut in the middle when long.
-Marks differ by shape and filling, never by colour alone.
+Made for 360 px: labels are cut in the middle when long.  Marks differ by shape and filling, never by colour
+alone.
 """
 
 from __future__ import annotations
@@ -12,55 +12,32 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evalkit.exact_sums import Floats
 from evalkit.figure_style import COLOURS, WIDTH, new_axes, styled
+from evalkit.interval_plot import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: inches a row, and for title, axis and its label
-_ROW, _REST = 0.25, 0.95
 #: characters of a name that fit beside the axes
 _LONGEST = 22
 
 
-@styled
-def interval_plot(
+def estimates(
     labels: Sequence[str],
     value: Floats,
     low: Floats,
     high: Floats,
-    *,
-    raw: Floats | None = None,
-    filled: Sequence[bool] | None = None,
-    zero: bool = False,
-    xlabel: str = "",
-    ax: Axes | None = None,
-) -> Axes:
-    """Values with intervals, the first on top.  ``raw``: crosses beside; ``zero``: a line at no difference."""
-    count = len(labels)
-    if ax is None:
-        ax = new_axes(WIDTH, _REST + _ROW * max(count, 2) + (0.3 if raw is not None else 0.0))
-    y = np.arange(count)
-    for at in range(count):
-        ax.plot([low[at], high[at]], [y[at]] * 2, color=COLOURS["blue"], lw=1.8, solid_capstyle="butt")
-    solid = np.ones(count, dtype=bool) if filled is None else np.asarray(filled, dtype=bool)
-    for kind, face in ((solid, COLOURS["blue"]), (~solid, COLOURS["paper"])):
-        label = "adjusted" if raw is not None and kind is solid else None
-        ax.plot(value[kind], y[kind], "o", ms=5.5, mfc=face, mec=COLOURS["blue"], mew=1.4, ls="", label=label)
-    if raw is not None:
-        ax.plot(raw, y, "x", ms=5.5, mew=1.4, color=COLOURS["vermilion"], ls="", label="raw", zorder=1)
-        ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, borderaxespad=0.1)
-    if zero:
-        ax.axvline(0, color=COLOURS["muted"], lw=1.2, zorder=1)
-    ax.set_yticks(y, [_cut(label) for label in labels])
-    ax.set_ylim(count - 0.4, -0.6)
-    ax.tick_params(axis="y", length=0)
-    ax.grid(axis="x")
-    ax.locator_params(axis="x", nbins=5)
-    _below(ax, xlabel)
-    return ax
+    n: Sequence[int] | NDArray[np.intp] | None = None,
+) -> list[Estimate]:
+    """Rows of `evalkit.interval_plot`, long names without their middle."""
+    sizes = [None] * len(labels) if n is None else [int(size) for size in n]
+    return [
+        Estimate(_cut(label), float(v), float(lo), float(hi), size)
+        for label, v, lo, hi, size in zip(labels, value, low, high, sizes, strict=True)
+    ]
 
 
 @styled

@@ -8,8 +8,9 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from evalkit.errors import EvalkitError
+from evalkit.interval_plot import Estimate
 from evalkit.reports.decisions.cases import ReportCase
-from evalkit.reports.figures import CaseProbabilities, Estimate, interval_plot, probability_bars, show
+from evalkit.reports.figures import CaseProbabilities, interval_plot, probability_bars, show
 from evalkit.reports.tables import Card, Column, Html, Table, cards, notice
 
 if TYPE_CHECKING:

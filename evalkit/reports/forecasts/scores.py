@@ -8,7 +8,8 @@ from typing import Any
 
 from evalkit.forecasts.forecast_set import ForecastSet
 from evalkit.forecasts.score_table import Row, ScoreTable
-from evalkit.reports.figures import Estimate, interval_plot, show
+from evalkit.interval_plot import Estimate
+from evalkit.reports.figures import interval_plot, show
 from evalkit.reports.forecasts.wording import counted, interval, level, name, named
 from evalkit.reports.tables import Card, Column, Html, Table, cards, notice
 
@@ -245,7 +246,6 @@ class ScoresView:
             reference=reference,
             xlabel=label + (f"\n(dashed: the base rate {base:.3f}, always)" if reference is not None else ""),
         )
-        drawn.axes[0].locator_params(axis="x", nbins=5)
         first, last = estimates[0], estimates[-1]
         title = "Adjusted Brier scores" if self._adjusted else "Brier scores"
         left = f" {len(rows) - len(shown)} more are in the table." if len(rows) > len(shown) else ""
