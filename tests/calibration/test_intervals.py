@@ -287,3 +287,15 @@ def test_few_clusters_make_the_p_value_of_mcb_doubtful() -> None:
     few = mcb_interval(y[:50], p[:50], cluster=cluster[:50], replicates=19)
     assert any("p-value may be too small" in caveat for caveat in few.caveats)
     assert not mcb_interval(y, p, cluster=cluster, replicates=19).caveats
+
+
+def test_the_low_limit_takes_residuals_for_smaller_than_they_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Noise adds most where the true residual is nearest to 0: drawn towards 0, they give the lower limit."""
+    rng = np.random.default_rng(3)
+    p = (rng.integers(0, 20, 2000) + 0.5) / 20
+    y = (rng.random(2000) < 0.5 * p + 0.25).astype(float)
+    cautious = calibration_error(y, p, bins=20).interval()
+    monkeypatch.setattr("evalkit.calibration.binned_interval.SHRINK", 0.0)
+    plain = calibration_error(y, p, bins=20).interval()
+    assert 0 < cautious.low < plain.low - 0.002
+    assert cautious.high == plain.high

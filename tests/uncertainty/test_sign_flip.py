@@ -177,3 +177,9 @@ def test_the_result_tells_its_numbers() -> None:
     assert "n = 3, 2 clusters, 1 not zero" in result.summary()
     assert result.to_frame().loc[0, "p_value"] == result.p_value
     assert "sign-flip" in result._repr_html_()
+
+
+@pytest.mark.parametrize("d", [[7, -9, 0, 6, 9], [7, -9, -9, -9, -6, 9, 9, 6]])
+def test_sums_that_differ_by_rounding_only_are_ties(d: list[int]) -> None:
+    """Tenths are not exact in binary: the p-value is that of the whole numbers all the same."""
+    assert sign_flip_test([x * 0.1 for x in d]).p_value == sign_flip_test(d).p_value
